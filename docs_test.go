@@ -96,6 +96,21 @@ func TestCitedRulesExist(t *testing.T) {
 	}))
 }
 
+// TestScriptsNameTheRulesThatTheyKeep fails when the header of a script names no rule of docs/rules.md, or one that is not there.
+func TestScriptsNameTheRulesThatTheyKeep(t *testing.T) {
+	t.Parallel()
+	names := ruleNames(t)
+	sent, err := filepath.Glob("internal/lua/sent/*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, sent)
+	keeps := regexp.MustCompile(`(?m)^-- keeps rules (.*)$`)
+	for _, path := range sent {
+		kept := keeps.FindSubmatch(testkit.Must(os.ReadFile(path)))
+		require.NotNil(t, kept, path)
+		require.Subset(t, names, strings.Split(string(kept[1]), ", "), path)
+	}
+}
+
 // TestReliabilityLinksExistingTests fails when a test that the document links is renamed or moved.
 func TestReliabilityLinksExistingTests(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	}
 }
 
-// lead calls lead, and returns whether the leadership was lost meanwhile, and the error of lead.
+// lead calls the function of [Election.Run]. It reports whether the leadership was lost meanwhile, and returns the error of the function.
 func (e *Election) lead(held context.Context, lead func(context.Context, Token) error, lease time.Duration) (lost bool, own error) {
 	hold, _ := HoldFrom(held, e.lock)
 	returned := make(chan struct{})
@@ -134,7 +134,7 @@ func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {
 
 var errRunning = fmt.Errorf("%w: another Run of this election is under way", ErrInvalidOption)
 
-var errLeadsOn = errors.New("it has not returned although its context has ended; until it does, this process neither resigns nor campaigns")
+var errLeadsOn = errors.New("its context has ended, but it has not returned; until it does, this process neither resigns nor campaigns")
 
 // IsLeader reports whether the Run of this Election leads: whether lead runs, and the leadership is not lost. It sends nothing, and judges by
 // the clock, so it is false as soon as the lease may be over. If the key is gone from Redis before (a flush, a failover, a forced

@@ -289,7 +289,7 @@ func ExampleFenced() {
 	// Output:
 	// the next holder: <nil>
 	// the slow holder, which does not know yet: stale token
-	// a holder without a token: rlock: fencing token is 0: the hold has none
+	// a holder without a token: rlock: the fencing token is 0: the hold has no token
 	// the document is new
 }
 

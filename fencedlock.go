@@ -21,7 +21,7 @@ type Token uint64
 func (t Token) Value() (driver.Value, error) {
 	switch {
 	case t == 0:
-		return nil, errors.New("rlock: fencing token is 0: the hold has none")
+		return nil, errors.New("rlock: the fencing token is 0: the hold has no token")
 	case t > math.MaxInt64:
 		return nil, fmt.Errorf("rlock: fencing token %d exceeds an int64", uint64(t))
 	}

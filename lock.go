@@ -20,8 +20,8 @@ import (
 //
 // The context that is passed to a method decides which owner holds the lock: see [WithOwner] and [Hold.Context]. A context
 // without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
-// wait: after a second if the context is the same and can end, and else after a lease. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
-// elsewhere than where the lock was taken, pass on that context, or an owner by [WithOwner].
+// wait: after one second if both calls have the same context and it can end, and otherwise after one lease. To re-enter, lock with
+// [Hold.Context] or the context that Do passes to its function. To unlock somewhere else, pass on that context, or an owner by [WithOwner].
 type Lock struct{ l client.Lock }
 
 // NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail. The

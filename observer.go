@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 )
 
@@ -225,14 +224,14 @@ func (o observer) End(ctx context.Context, r observe.Result) {
 // Over implements [observe.Observer].
 func (o observer) Over(ctx context.Context, e observe.Ending) {
 	o.o.HoldEnd(ctx, HoldEndData{
-		AcquireStartData: AcquireStartData(e.Started), Held: e.Held, End: endings[e.How], Err: e.Err, Token: Token(e.Token),
+		AcquireStartData: AcquireStartData(e.Started), Held: e.Held, End: HoldEnding(e.How), Err: e.Err, Token: Token(e.Token),
 	})
 }
 
 // Event implements [observe.Observer].
 func (o observer) Event(e observe.Event) {
 	if o, ok := o.o.(EventObserver); ok {
-		o.Event(EventData{Event: events[e.Sort], Name: e.Name, Time: e.At, Err: e.Err})
+		o.Event(EventData{Event: Event(e.Event), Name: e.Name, Time: e.At, Err: e.Err})
 	}
 }
 
@@ -246,18 +245,6 @@ func (o observer) Client(c any, begins bool) {
 	default:
 		watcher.ClientEnd(client)
 	}
-}
-
-var endings = map[notice.End]HoldEnding{
-	notice.Unlocked: HoldUnlocked, notice.LeaseEnded: HoldLeaseEnded, notice.Gone: HoldGone, notice.Forced: HoldForced,
-	notice.MaxHold: HoldTooLong, notice.Overwritten: HoldOverwritten, notice.Closed: HoldClosed, notice.Abandoned: HoldAbandoned,
-}
-
-var events = map[notice.Sort]Event{
-	notice.RenewalFailed: EventRenewalFailed, notice.RenewalRecovered: EventRenewalRecovered, notice.Lost: EventLost,
-	notice.Dropped: EventDropped, notice.SelfDeadlock: EventSelfDeadlock, notice.SubscriptionLost: EventSubscriptionLost,
-	notice.SubscriptionReplaced: EventSubscriptionReplaced, notice.Reacquired: EventReacquired, notice.PlaceLost: EventPlaceLost,
-	notice.Unanswered: EventUnanswered,
 }
 
 // outcomeOf returns the class of an acquisition's error.

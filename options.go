@@ -89,8 +89,8 @@ func WithFairWait(d time.Duration) Option {
 
 // WithHandOver bounds how often in a row, and for how long, a lock is handed over locally: from one owner of this process
 // straight to the next one that waits here. After n hand-overs, or once d has passed since this process got the lock, other
-// processes have their turn. The defaults are 32 and 5 ms; 0 for either means no hand-overs. The least d is 1 µs. In a turn that another process gave to
-// this one, n is 3 at most, unless hand-overs are lazy. Fair locks, read locks, and read-write locks whose writer also reads are
+// processes have their turn. The defaults are 32 and 5 ms; 0 for either means no hand-overs. The least d is 1 µs. If
+// the lock came from another process, at most 3 hand-overs follow, unless they are lazy. Fair locks, read locks, and read-write locks whose writer also reads are
 // never handed over. Neither are spin locks, whose waiters poll. Nor is a lock handed over to an owner whose lease would end
 // earlier: other processes sleep for as long as the last lease.
 //

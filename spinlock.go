@@ -55,7 +55,7 @@ func (b backoff) lockOption() LockOption {
 		case b.first < minBackoff || b.longest > maxBackoff:
 			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]%s", ErrInvalidOption, b.first, b.longest, bare(b.first))
 		case b.longest < b.first:
-			return fmt.Errorf("%w: backoff from %v to %v, which is shorter", ErrInvalidOption, b.first, b.longest)
+			return fmt.Errorf("%w: backoff from %v to %v: the first delay exceeds the longest", ErrInvalidOption, b.first, b.longest)
 		}
 		h.FirstDelay, h.MaxDelay = b.first, b.longest
 		return nil

@@ -5,7 +5,7 @@ package torture
 var fieldMutants = []mutant{
 	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/client TestNoHoldIsNearlyOver"}, []edit{
 		{"internal/lease/term.go", "{ return lease / 4 }", "{ return 0 }"},
-		{"internal/table/internal/place/sight.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
+		{"internal/table/internal/place/reading.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
 	}},
 	{"F2", "Shutdown refuses the context of a hold that is over (M.14)", []string{"./internal/suites/claims TestAShutdownWithThePastContext"}, []edit{
 		{"internal/client/shutdown.go", "if hold.of.Closed().Load() {", "if false {"},
@@ -35,7 +35,7 @@ var fieldMutants = []mutant{
 		{"internal/lua/rw_prelude.lua", "size <= 17, 0, 0, '0'", "true, 0, 0, '0'"},
 	}},
 	{"F10", "a call of several questions forgets that one has failed (L.16)", []string{"./internal/suites/trouble TestAVerdictIsWhatRedisSaidLast"}, []edit{
-		{"internal/client/once.go", "\t\tl.known.Failed(err)\n", ""},
+		{"internal/client/once.go", "\t\tw.known.Failed(err)\n", ""},
 	}},
 	{"F11", "a client that closes while it watches has nobody watch in its place (S.9)", []string{"./internal/client TestLeavingTheLine"}, []edit{
 		{"internal/client/client.go", "\t\tc.hub.Leave()\n", ""},

@@ -72,7 +72,7 @@ var ownMutants = []mutant{
 		{"internal/group/multi.go", "released := a.giveUp(ctx, r)", "var released error"},
 	}},
 	{"M11", "a red lock is valid forever, and counts expired members", []string{"red"}, []edit{
-		{"internal/group/acquisition.go", "{ return a.members[i] != nil && a.members[i].Err() == nil }", "{ return a.members[i] != nil }"},
+		{"internal/group/acquisition.go", "return h != nil && h.Err() == nil", "return h != nil"},
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
@@ -92,14 +92,14 @@ var ownMutants = []mutant{
 		{"internal/lua/fair_release.lua", "  remove(q, ARGV[6])\n", ""},
 	}},
 	{"M17", "the scripts of a fair lock wake nobody", []string{"quiet"}, []edit{
-		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')", "local receivers = 1"},
+		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, MessageFree)", "local receivers = 1"},
 		{"internal/lua/fair_prelude.lua", "if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then", "if false then"},
 	}},
 	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
 		{"internal/group/red.go", "g.need = len(members)/2 + 1", "g.need = len(members) / 2"},
 	}},
 	{"M19", "readers ignore a writer", []string{"quiet"}, []edit{
-		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
+		{"internal/lua/read_acquire.lua", "(mode == WriteMode and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == WriteMode"},
 	}},
 	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet", "acks"}, []edit{
 		{"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n"},
@@ -113,23 +113,23 @@ var ownMutants = []mutant{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(0) * 0"},
 	}},
 	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
-		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
+		{"internal/group/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
 	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
 	{"M24", "silence counts as contention", []string{"safe"}, []edit{
-		{"internal/client/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
+		{"internal/client/errors.go", "\t\tknown = l.explained(last.Err)\n", "\t\tif known = l.explained(last.Err); end == nil {\n\t\t\tknown = fault.ErrRefused\n\t\t}\n"},
 	}},
 	{"M25", "a cancellation counts as an outage", []string{"quiet"}, []edit{
 		{"internal/client/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/client/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
+		{"internal/client/wait.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
 	}},
 	{"M28", "the unlock of a lost lock asks Redis", []string{"quiet", "safe"}, []edit{
 		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "\ta.closed.Store(true)"},
@@ -181,7 +181,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
-		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
 		{"internal/table/free.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
@@ -247,7 +247,7 @@ var ownMutants = []mutant{
 	}},
 	{"B1", "the locks x and {x} have one line", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "\t\treturn braced\n", "\t\treturn \"\"\n"},
-		{"internal/lua/line_prelude.lua", "and '{}' or '')", "and '' or '')"},
+		{"internal/lua/line_prelude.lua", "and BracedEnding or '')", "and '' or '')"},
 	}},
 	{"B2", "a release of x gives the lock to the first one in the queue, who waits for {x}", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "add(prefix, suffix, own)", "add(prefix, suffix, \"\")"},
@@ -272,7 +272,7 @@ var ownMutants = []mutant{
 		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
-		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
+		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, Never .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
 	}},
 	{"C9", "nobody gives back plain permits whose release Redis has forgotten", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
 		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},

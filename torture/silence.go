@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// silence waits for as long as Redis is to be silent. Meanwhile some callers want locks that nobody else knows: what they
-// are told about these locks cannot come from Redis, nor from another owner.
+// silence waits while Redis is kept silent. Meanwhile some callers want locks that nobody else uses, so an answer about these locks
+// can come neither from Redis nor from another owner.
 func (a *Arena) silence(r *rand.Rand, e *Event, d time.Duration) {
 	wait(20 * time.Millisecond) // the last replies are under way
 	e.Silent = now()

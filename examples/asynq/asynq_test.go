@@ -93,7 +93,7 @@ func TestOneTaskPerKey(t *testing.T) {
 	t.Parallel()
 	sentBack := func(s *site, ids []string) (n int) {
 		for _, id := range ids {
-			if strings.Contains(testkit.Must(s.inspector.GetTaskInfo("default", id)).LastErr, "another one of") {
+			if strings.Contains(testkit.Must(s.inspector.GetTaskInfo("default", id)).LastErr, "another task of") {
 				n++
 			}
 		}
@@ -159,7 +159,7 @@ func TestATaskThatIsRefusedComesBack(t *testing.T) {
 	s.work(func(context.Context, *asynq.Task) error { done <- struct{}{}; return nil })
 	id := s.enqueue("a", asynq.Retention(time.Hour))
 	redistest.Eventually(t, "it is refused", func() bool {
-		return strings.Contains(testkit.Must(s.inspector.GetTaskInfo("default", id)).LastErr, `another one of "a" runs`)
+		return strings.Contains(testkit.Must(s.inspector.GetTaskInfo("default", id)).LastErr, `another task of "a" is running`)
 	})
 	require.Empty(t, done)
 	require.NoError(t, hold.Unlock(t.Context()))

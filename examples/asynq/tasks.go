@@ -44,7 +44,7 @@ func onePerKey(locks *rlock.Client, key func(*asynq.Task) string, wait time.Dura
 			case err != nil:
 				return fmt.Errorf("%w: %w", errNotRun, err)
 			}
-			return fmt.Errorf("%w: another one of %q runs", errNotRun, name)
+			return fmt.Errorf("%w: another task of %q is running", errNotRun, name)
 		})
 	}
 }
@@ -56,7 +56,7 @@ func noOverlap(locks *rlock.Client, key func(*asynq.Task) string) asynq.Middlewa
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 			ran, err := locks.NewLock("task:"+key(task)).TryDo(ctx, func(ctx context.Context) error { return next.ProcessTask(ctx, task) })
 			if !ran && err == nil {
-				return fmt.Errorf("another one of %q runs: %w", key(task), asynq.RevokeTask)
+				return fmt.Errorf("another task of %q is running: %w", key(task), asynq.RevokeTask)
 			}
 			return err
 		})

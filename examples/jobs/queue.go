@@ -72,7 +72,7 @@ func (q *queue) begin(ctx context.Context, j job, token rlock.Token) (bool, erro
 	return q.updated(q.db.ExecContext(ctx, `UPDATE jobs SET token = $1 WHERE id = $2 AND token <= $1 AND state = 'queued'`, token, j.id))
 }
 
-// finish writes the result of a job, unless a later holder has begun it.
+// finish writes the result of a job, unless a later holder has begun the same job.
 func (q *queue) finish(ctx context.Context, j job, token rlock.Token, result string) error {
 	written, err := q.updated(q.db.ExecContext(ctx,
 		`UPDATE jobs SET result = $3, state = 'done', token = $1 WHERE id = $2 AND token <= $1`, token, j.id, result))

@@ -45,16 +45,16 @@ type Config struct {
 
 // Client has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	driver  driver.Driver
-	tasks   *task.Group
-	conn    *transport.Conn
-	hub     *pubsub.Hub
-	table   *table.Table
-	latches *latch.Set
-	settled settled
-	dropped dropped
-	dog     *watchdog.Watchdog
+	cfg      Config
+	driver   driver.Driver
+	tasks    *task.Group
+	conn     *transport.Conn
+	hub      *pubsub.Hub
+	table    *table.Table
+	latches  *latch.Set
+	finished finished
+	dropped  dropped
+	dog      *watchdog.Watchdog
 
 	closing  sync.Once
 	left     int           // the acquisitions that were yet to be unlocked when Close was called
@@ -62,7 +62,7 @@ type Client struct {
 	stopping chan struct{} // closed by Shutdown and by Close
 	stop     sync.Once     // closes stopping
 	values   sync.Map
-	log      lineLimit
+	log      logLimit
 	panics   atomic.Bool // whether it was logged that code of the user panicked
 	mute     atomic.Bool // whether the log handler has panicked
 	reports  *observe.Reports
@@ -78,7 +78,7 @@ func New(cfg Config, d driver.Driver) *Client {
 	d = driver.Checked(d, c.panicked)
 	c.driver = d
 	c.reports = observe.New(cfg.Observers, func(err error) {
-		c.Log(notice.Line{Message: notice.LogObserverPanicked, Err: err})
+		c.Log(notice.Entry{Message: notice.LogObserverPanicked, Err: err})
 	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
@@ -90,11 +90,11 @@ func New(cfg Config, d driver.Driver) *Client {
 	c.conn = transport.New(send, d, c.tasks)
 	c.hub = pubsub.New(pubsub.Config{
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
-		Denied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
-		Classic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
-		Lost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
-		Replaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
-		Hear:     c.hear, Freed: c.freed, Unwatched: c.unwatched, Refused: c.refused,
+		OnDenied:   func(err error) { c.Log(notice.Entry{Message: notice.LogUnsubscribed, Err: err}) },
+		OnClassic:  func() { c.Log(notice.Entry{Message: notice.LogClassic}) },
+		OnLost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
+		OnReplaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
+		OnMessage:  c.onMessage, OnFreed: c.onFreed, OnUnwatched: c.onUnwatched, OnRefused: c.onRefused,
 	}, d, c.tasks)
 	c.table = table.New(cfg.Table, c.tasks, c.hub, c)
 	c.latches = latch.New(&c.cfg.Table)
@@ -178,6 +178,12 @@ func (c *Client) Value(key any, create func() any) any {
 	return v
 }
 
+// Retired reports whether [Client.Background] runs functions in place.
+func (c *Client) Retired() bool { return c.tasks.Retired() }
+
+// Listen wakes a caller through a channel with room for a token, on each message of a channel in Redis and each confirmation.
+func (c *Client) Listen(channel string, wake chan struct{}) { c.hub.Listen(channel, wake, 0) }
+
 // Unlisten implements [notice.Receiver].
 func (c *Client) Unlisten(channel string, wake chan struct{}) { c.hub.Unlisten(channel, wake) }
 
@@ -213,19 +219,4 @@ func (c *Client) ask(ctx context.Context, step *table.Step, need transport.Slot,
 		q.Stop = c.stopping
 	}
 	return c.conn.Ask(ctx, q, late)
-}
-
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Client) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
-	}
 }

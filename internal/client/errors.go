@@ -13,17 +13,7 @@ import (
 
 // wrap adds the operation and the lock to an error that does not name them yet, and explains an error of Redis.
 func (l *Lock) wrap(err error, op string) error {
-	if err == nil {
-		return nil
-	}
-	return l.wrapError(err, op)
-}
-
-// wrapError is wrap for an error that is not nil. It is a function of its own because the variables that [errors.As] sets
-// are on the heap.
-func (l *Lock) wrapError(err error, op string) error {
-	var known *fault.OpError
-	if errors.As(err, &known) {
+	if err == nil || fault.Named(err) {
 		return err
 	}
 	return l.named(l.explained(err), op)
@@ -57,33 +47,44 @@ func (l *Lock) explained(err error) error {
 	return fmt.Errorf("the key %s: %w", fault.Quote(l.h.Key.Name), err)
 }
 
-// ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over, given
-// what is known at that moment, and for how long this process has held the lock. A cancellation by itself says nothing about
+// Ended returns the error of a call whose ctx has ended, whose wait is over, or whose client is closed, given what is known at that moment. Nil
+// means nothing.
+func Ended(ctx context.Context, known error) error {
+	switch {
+	case ctx.Err() == nil:
+		return known
+	case known == nil:
+		return EndOf(ctx)
+	case errors.Is(known, fault.ErrNotAcquired):
+		return fmt.Errorf("%w: %w", known, EndOf(ctx))
+	}
+	return WithEnd(ctx, known)
+}
+
+// ended is [Ended] for an attempt, given for how long this process has held the lock. A cancellation by itself says nothing about
 // Redis. A wait that passes without a reply does.
 func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duration) error {
-	end := ctx.Err()
+	end, class := ctx.Err(), fault.ErrRefused
+	if end != nil {
+		class = fault.ErrNotAcquired // because the context ended the wait
+	}
 	if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {
 		last.Err = last.Silence()
 	}
+	var known error
 	switch {
-	case end == nil && l.client.IsClosed():
-		return fault.ErrClosed
-	case end == nil && last.Refused:
-		return refusal(fault.ErrRefused, last, held)
-	case end == nil:
-		return l.explained(last.Err)
+	case l.client.IsClosed() && (end == nil || !last.Refused):
+		known = fault.ErrClosed
 	case last.Refused:
-		return fmt.Errorf("%w: %w", refusal(fault.ErrNotAcquired, last, held), EndOf(ctx))
-	case l.client.IsClosed():
-		return WithEnd(ctx, fault.ErrClosed)
-	case last.Err == nil:
-		return EndOf(ctx)
+		known = refusal(class, last, held)
+	case last.Err != nil:
+		known = l.explained(last.Err)
 	}
-	return WithEnd(ctx, l.explained(last.Err))
+	return Ended(ctx, known)
 }
 
-// refusal adds to a refusal what is known of its reason: for how long this process has held the lock, where zero means that it
-// does not hold it, or that nobody has set the semaphore up.
+// refusal adds the reason to a refusal, as far as it is known: nobody has set the semaphore up, or this process holds the lock. held is for
+// how long; zero means that it does not hold it.
 func refusal(err error, last outcome.Result, held time.Duration) error {
 	switch {
 	case last.Unset:

@@ -55,7 +55,7 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 		return err
 	}
 	r := l.client.conn.Ask(ctx, transport.Question{Call: call}, x)
-	if over := x.settle(r, clock.Now()); over != nil {
+	if over := x.onReply(r, clock.Now()); over != nil {
 		return over
 	}
 	return l.failed(ctx, "extend", r.Err, outcome.Since(x.sent))
@@ -70,10 +70,10 @@ type extension struct {
 }
 
 // Late takes the reply after the caller has left. The lease was lengthened nevertheless.
-func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.settle(r, now) }
+func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.onReply(r, now) }
 
-// settle takes the reply, and returns why the acquisition is over, or nil if it is not.
-func (x extension) settle(r wire.Reply, now clock.Instant) error {
+// onReply takes the reply, and returns why the acquisition is over, or nil if it is not.
+func (x extension) onReply(r wire.Reply, now clock.Instant) error {
 	var n notice.List
 	defer n.Deliver(x.client)
 	return x.acq.Extended(x.d, x.sent, r, now, &n)

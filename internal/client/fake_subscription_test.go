@@ -3,11 +3,13 @@ package client
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // subscription is a subscription connection. The server's mutex guards its channels.
@@ -19,12 +21,28 @@ type subscription struct {
 	closed   chan struct{}
 	channels []string
 	foreign  bool // it belongs to no client
+	sub      *simredis.Subscriber
 }
 
-func newSubscription(s *server) *subscription {
-	return &subscription{
-		server: s, arrives: make(chan driver.Message, 1000), breaks: make(chan *fault.Error, 10), closed: make(chan struct{}),
+func newSubscription(of *server) *subscription {
+	s := &subscription{
+		server: of, arrives: make(chan driver.Message, 1000), breaks: make(chan *fault.Error, 10), closed: make(chan struct{}),
 	}
+	s.sub = &simredis.Subscriber{Send: func(channel, payload string) {
+		m := driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}
+		if of.late > 0 && strings.HasPrefix(payload, "6 ") {
+			time.AfterFunc(of.late, func() { s.arrives <- m })
+			return
+		}
+		s.arrives <- m
+	}}
+	return s
+}
+
+// deafen ends all subscriptions. The server's mutex must be held.
+func (s *subscription) deafen() {
+	s.server.redis.Drop(s.sub)
+	s.channels = nil
 }
 
 func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
@@ -46,6 +64,7 @@ func (s *subscription) confirm(channels []string) {
 		}
 		if !slices.Contains(s.channels, channel) {
 			s.channels = append(s.channels, channel)
+			s.server.redis.Subscribe(channel, s.sub, false)
 		}
 		s.arrives <- driver.Message{Sort: driver.Subscribed, Channel: channel}
 	}
@@ -56,6 +75,7 @@ func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault
 	defer s.server.mu.Unlock()
 	s.channels = slices.DeleteFunc(s.channels, func(channel string) bool { return slices.Contains(channels, channel) })
 	for _, channel := range channels {
+		s.server.redis.Unsubscribe(channel, s.sub, false)
 		s.arrives <- driver.Message{Sort: driver.Unsubscribed, Channel: channel}
 	}
 	return nil
@@ -84,7 +104,7 @@ func (s *subscription) Close() error {
 		close(s.closed)
 		s.server.mu.Lock()
 		defer s.server.mu.Unlock()
-		s.channels = nil
+		s.deafen()
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,7 +103,6 @@ func runLine(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, server: newServer(), start: time.Now(), info: driver.Info{Bounded: true, Slots: 9}}
-		f.test = t.Name()
 		defer func() {
 			for _, c := range f.clients {
 				c.Close()
@@ -240,6 +240,14 @@ func (f *fixture) hold(ctx context.Context, l *Lock, t Terms) *Hold {
 	h := new(Hold)
 	h.Init(ctx, held)
 	return h
+}
+
+// token returns the latest token of the lock.
+func (f *fixture) token() uint64 {
+	f.Helper()
+	token, err := strconv.ParseUint(text(f.do("GET", text(wire.NewNames(wire.Fenced, name, "").Keys[1]))), 10, 64)
+	require.NoError(f, err)
+	return token
 }
 
 // free requires that nobody holds the lock.

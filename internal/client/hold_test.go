@@ -181,7 +181,7 @@ func TestContextCarriesTheHold(t *testing.T) {
 	run(t, func(f *fixture) {
 		l := f.lock(f.client(), wire.Fenced)
 		h := f.hold(f.Context(), l, Terms{})
-		require.Equal(f, uint64(1), h.Token())
+		require.Equal(f, f.token(), h.Token())
 		require.Same(f, h.Context(), h.Context())
 		require.NoError(f, acquireWithin(h.Context(), l, 0))
 		require.Equal(f, 2, f.held().count)

@@ -84,7 +84,7 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 	case err == nil:
 		return lease, true
 	case err.Denied():
-		i.client.Log(notice.Line{Message: notice.LogNoIdentity, Err: err})
+		i.client.Log(notice.Entry{Message: notice.LogNoIdentity, Err: err})
 		return 0, false
 	}
 	return min(lease, time.Second), true

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -131,19 +132,17 @@ func (l *Latch) once(ctx context.Context, op string, call func(number int64) wir
 
 // Await waits until the latch is open: see the root package.
 func (l *Latch) Await(ctx context.Context, t Terms) error {
-	var seen *observe.Sight
+	var seen *observe.Span
 	if l != nil {
-		seen = l.lock.sight(ctx, &t)
+		seen = l.lock.span(ctx, &t)
 	}
 	err := l.observed(ctx, t, seen)
-	if seen != nil {
-		seen.End(observe.Held{}, err)
-	}
+	seen.End(observe.Acquired{}, err)
 	return err
 }
 
 // observed is Await, for those who may observe it.
-func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) error {
+func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Span) error {
 	if err := l.check(t.Op); err != nil {
 		return err
 	}
@@ -158,17 +157,10 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	}
 	defer c.tasks.End()
 	c.used()
-	a := awaiting{
-		latch: l, single: t.Single(), bound: l.lock.bound(ctx, &t, 0), connects: l.lock.connects(ctx, &t),
-		Waiter: c.latches.Join(l.names.Channel, c.hub.Orders(), t.Limited),
-	}
-	waiting := ctx
-	if t.Limited && t.Wait > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
-		defer cancel()
-	}
-	open, last, err := a.all(seen.Over(ctx), seen.Over(waiting))
+	a := awaiting{latch: l, Wait: l.lock.newWait(ctx, &t, 0), Waiter: c.latches.Join(l.names.Channel, c.hub.Orders(), t.Limited)}
+	waiting, stop := Until(ctx, t.ends())
+	defer stop()
+	open, last, err := a.all(seen.Context(ctx), seen.Context(waiting))
 	seen.Saw(a.seen)
 	switch {
 	case open:
@@ -182,17 +174,12 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 // awaiting is one call of Await.
 type awaiting struct {
 	*latch.Waiter
+	Wait
 
-	latch    *Latch
-	single   bool
-	tried    bool          // whether a question of its own failed
-	bound    clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
-	waits    bool          // whether it counts as waiting
-	connects bool          // whether it may have to connect first
-	epoch    uint64        // of the channel, before its latest question
-	seen     notice.Seen
-
-	silence outcome.Silence
+	latch *Latch
+	tried bool   // whether a question of its own failed
+	epoch uint64 // of the channel, before its latest question
+	seen  notice.Seen
 }
 
 // all waits, and leaves, also if a method of a context panics. Another waiter then asks, for one whose question has no reply.
@@ -206,9 +193,8 @@ func (a *awaiting) all(ctx, waiting context.Context) (open bool, last outcome.Re
 		if last, unlisten = a.Leave(clock.Now()); unlisten != nil {
 			c.hub.Unlisten(a.latch.names.Channel, unlisten)
 		}
-		if a.waits {
-			c.table.Waits(-1)
-		}
+		a.seen.Slept = a.slept
+		a.End()
 	}()
 	open, err = a.await(ctx, waiting)
 	over = true
@@ -254,24 +240,24 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	c := a.latch.lock.client
 	a.epoch = c.hub.Epoch(a.latch.names.Channel)
 	q := transport.Question{Call: a.latch.names.Count(), Slot: transport.QuerySlot, Stop: c.stopping}
-	if a.bound != 0 && !told {
-		q.Within, q.Connects = max(a.bound.Sub(clock.Now()), time.Millisecond), a.connects
+	if !told {
+		a.first(&q)
 	}
 	a.seen.Questions++
 	sent := clock.Now()
 	r := c.conn.Ask(limit, q, nil)
 	now := clock.Now()
-	silent := a.silence.Noticed(sent, now, c.cfg.Table.CommandTimeout, r.Err == nil)
 	switch {
 	case r.Err == nil:
 		a.Answered(r.N, now)
+		a.GoesOn(sent, true, nil)
 	case !r.Err.Replied() && (limit.Err() != nil || q.Within > 0 && now >= a.bound || c.IsStopping()):
 		a.Abandoned(r.Err.Fate == fault.NotSent)
 	default:
 		a.Failed(r.Err, now)
 		a.tried = true
 		if mayPass(r.Err) {
-			c.TellUnanswered(silent, a.latch.Name(), false, r.Err)
+			a.GoesOn(sent, false, r.Err)
 		}
 	}
 }
@@ -279,11 +265,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 // sleep sleeps until there is something to do. The one waiter that asks listens for messages.
 func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 	c := a.latch.lock.client
-	if !a.waits {
-		a.waits = true
-		a.seen.Slept = clock.Now()
-		c.table.Waits(1)
-	}
+	a.Sleeps()
 	if step.Wake != nil {
 		channel := a.latch.names.Channel
 		if step.Listen {
@@ -296,18 +278,11 @@ func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 	if a.bound != 0 && !told && (until == 0 || a.bound < until) {
 		until = a.bound
 	}
-	var over <-chan time.Time
+	d := time.Duration(-1)
 	if until != 0 {
-		timer := time.NewTimer(max(until.Sub(now), 50*time.Microsecond))
-		defer timer.Stop()
-		over = timer.C
+		d = max(until.Sub(now), 50*time.Microsecond)
 	}
-	select {
-	case <-step.Bell:
-	case <-step.Wake:
-		a.Heard()
-	case <-over:
-	case <-limit.Done():
-	case <-c.Stopping():
+	if Sleep(d, step.Bell, step.Wake, limit.Done(), c.stopping) == table.ByMessage {
+		a.OnMessage()
 	}
 }

@@ -31,7 +31,7 @@ func (f *fixture) await(l *Latch, wait ...time.Duration) *result {
 
 // announced publishes a message of the tests' latch, and waits until it has arrived.
 func (f *fixture) announced(payload string) {
-	f.with(func() { f.publish(wire.NewLatch(name, "").Channel, payload) })
+	f.do("PUBLISH", wire.NewLatch(name, "").Channel, payload)
 	synctest.Wait()
 }
 
@@ -211,7 +211,7 @@ func TestTheCallsOfThisProcessOpenWithoutAMessage(t *testing.T) {
 				f.until(time.Second)
 				f.with(func() {
 					for _, sub := range f.subs {
-						sub.channels = nil // nobody hears anything
+						sub.deafen() // nobody hears anything
 					}
 				})
 				if what == "count" {

@@ -13,11 +13,11 @@ const (
 	perSecond = 5           // lines of one message in one second
 )
 
-// lineLimit drops log lines that come too often. The zero value has dropped none. It is safe for concurrent use.
-type lineLimit struct {
+// logLimit drops log lines that come too often. The zero value has dropped none. It is safe for concurrent use.
+type logLimit struct {
 	mu      sync.Mutex    // a leaf
 	window  clock.Instant // the beginning of the present second
-	lines   map[string]int
+	written map[string]int
 	names   map[said]struct{} // in the present second
 	before  map[said]struct{} // in the second before
 	dropped int
@@ -27,7 +27,7 @@ type lineLimit struct {
 type said struct{ message, lock string }
 
 // allow reports whether a line may be logged. If it may, it returns how many lines were dropped before it.
-func (l *lineLimit) allow(message, lock string, now clock.Instant) (dropped int, ok bool) {
+func (l *logLimit) allow(message, lock string, now clock.Instant) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.names == nil || now.Sub(l.window) >= sameLine {
@@ -36,16 +36,16 @@ func (l *lineLimit) allow(message, lock string, now clock.Instant) (dropped int,
 		} else {
 			l.before = nil
 		}
-		l.window, l.lines, l.names = now, make(map[string]int), make(map[said]struct{})
+		l.window, l.written, l.names = now, make(map[string]int), make(map[said]struct{})
 	}
 	s := said{message, lock}
 	_, recent := l.before[s]
 	_, present := l.names[s]
-	if recent || present || l.lines[message] == perSecond {
+	if recent || present || l.written[message] == perSecond {
 		l.dropped++
 		return 0, false
 	}
-	l.lines[message]++
+	l.written[message]++
 	l.names[s] = struct{}{}
 	dropped, l.dropped = l.dropped, 0
 	return dropped, true

@@ -12,7 +12,7 @@ import (
 
 func TestALineComesOnceInASecond(t *testing.T) {
 	t.Parallel()
-	var l lineLimit
+	var l logLimit
 	now := clock.Instant(time.Hour)
 	allowed := func(message, lock string) bool {
 		_, ok := l.allow(message, lock, now)
@@ -35,7 +35,7 @@ func TestALineComesOnceInASecond(t *testing.T) {
 
 func TestAnOutageOfTenThousandHoldsIsAHandfulOfLines(t *testing.T) {
 	t.Parallel()
-	var l lineLimit
+	var l logLimit
 	now := clock.Instant(time.Hour)
 	lines, dropped := 0, 0
 	for i := range 10000 {

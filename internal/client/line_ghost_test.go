@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,13 +87,9 @@ func TestAWaiterWithoutTheLineIsNoGhost(t *testing.T) {
 // bringBack puts a waiter at the head of the line that had its turn before, as a failover does to a replica without the latest
 // writes.
 func (f *fixture) bringBack(member string) {
-	f.server.mu.Lock()
-	defer f.server.mu.Unlock()
-	for key, q := range f.lines {
-		came := q.waiters[0].came.Add(-time.Microsecond)
-		f.raw("ZADD", key, strconv.FormatInt(came.UnixMicro(), 10), member)
-		q.waiters = slices.Insert(q.waiters, 0, &waiterInRedis{member: member, came: came})
-	}
+	came, err := strconv.ParseInt(text(f.do("ZSCORE", lineKey, f.line()[0])), 10, 64)
+	require.NoError(f, err)
+	f.do("ZADD", lineKey, strconv.FormatInt(came-1, 10), member)
 }
 
 // TestAFailoverBringsBackAPastWaiter has the lock be granted to a waiter that had its turn before. Its client gives the lock back
@@ -190,12 +185,13 @@ func TestAMessageForALiveNumberReleasesNothing(t *testing.T) {
 		h := f.hold(f.Context(), holder, Terms{})
 		w := f.waitsFor(f.lock(c, wire.Plain), Terms{})
 		f.until(time.Second)
-		_, client, number, term, _ := parts(f.line()[0])
+		field, term, _ := strings.Cut(f.line()[0], "|")
+		client, drawn, _ := strings.Cut(strings.TrimSuffix(field, ":write"), ":")
+		number, err := strconv.ParseInt(drawn, 10, 64)
+		require.NoError(f, err)
 		channel := f.base + ":" + client
 		again := func(number int64) {
-			f.server.mu.Lock()
-			f.publish(channel, fmt.Sprintf("6 %d %d %d 0", number, time.Now().UnixMicro(), term))
-			f.server.mu.Unlock()
+			f.do("PUBLISH", channel, fmt.Sprintf("6 %d %d %s 0", number, time.Now().UnixMicro(), term))
 			synctest.Wait()
 		}
 		require.NoError(f, h.Unlock(f.Context()))

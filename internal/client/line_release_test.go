@@ -145,11 +145,8 @@ func TestAWatcherPumps(t *testing.T) {
 		all := []*waiting{f.waits(Terms{}), f.waits(Terms{}), f.waits(Terms{})}
 		f.until(time.Second)
 		base := wire.NewNames(f.kind(wire.Plain), name, "").Base()
-		f.server.mu.Lock()
-		watchers, others := f.numsub(base+":rlock-twin"), f.numsub(base)
-		f.server.mu.Unlock()
-		require.Equal(f, int64(1), watchers, "one is asked to watch within a second")
-		require.Equal(f, watchers, others)
+		twin := base + ":rlock-twin"
+		require.Equal(f, []any{twin, int64(1), base, int64(1)}, f.do("PUBSUB", "NUMSUB", twin, base), "one is asked to watch within a second")
 		f.took()
 		f.freeForOthers()
 		for _, w := range all {
@@ -170,11 +167,11 @@ func TestLeavingTheLine(t *testing.T) {
 		"because its wait is over": func(*fixture, *Lock) []string { return []string{"release"} },
 		"by Close": func(_ *fixture, l *Lock) []string {
 			l.client.Close()
-			return []string{"release", "pump"} // it watched, and has another one asked
+			return []string{"release", "pump", "pump"} // it watched, and has another one asked, which begins with a pump
 		},
 		"by Shutdown": func(f *fixture, l *Lock) []string {
 			require.NoError(f, l.client.Shutdown(f.Context()))
-			return []string{"release", "pump"}
+			return []string{"release", "pump", "pump"}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -224,11 +221,7 @@ func TestAnUnreachableWaiter(t *testing.T) {
 	runLine(t, func(f *fixture) {
 		holder := f.newLock()
 		require.NoError(f, acquire(f.Context(), holder))
-		f.server.mu.Lock()
-		key := wire.NewNames(f.kind(wire.Plain), name, "").LineKeys[1].(string)
-		f.lines[key] = &lineInRedis{waiters: []*waiterInRedis{{member: "gone:1|3000", came: time.UnixMicro(1)}}}
-		f.raw("ZADD", key, "1", "gone:1|3000")
-		f.server.mu.Unlock()
+		f.do("ZADD", lineKey, "1", "gone:1|3000")
 		first, second := f.waits(Terms{}), f.waits(Terms{})
 		f.until(time.Second)
 		require.Len(f, f.line(), 3)
@@ -254,7 +247,7 @@ func TestAPlainReleaseMeetsAFencedWaiter(t *testing.T) {
 		require.NoError(f, holder.Unlock(f.Context()))
 		w.now()
 		require.Equal(f, []string{"release", "acquire"}, f.took())
-		require.Equal(f, uint64(f.tokens), w.hold.Token())
+		require.Equal(f, f.token(), w.hold.Token())
 		require.NoError(f, w.hold.Unlock(f.Context()))
 	})
 }
@@ -311,7 +304,7 @@ func TestAPumpDoesNotHoldUpTheReader(t *testing.T) {
 			time.Sleep(time.Second)
 			return run()
 		})
-		f.clients[0].freed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
+		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
 		require.Equal(f, time.Second, time.Since(f.start))
 		time.Sleep(2 * time.Second)
 		require.Contains(f, f.took(), "pump")

@@ -14,21 +14,10 @@ import (
 
 // stoppedWaiter puts a waiter at the end of the line whose process is stopped: Redis reaches it, but it does nothing.
 func (f *fixture) stoppedWaiter() {
-	names := wire.NewNames(f.kind(wire.Plain), name, "")
-	sub := newSubscription(f.server)
-	sub.foreign = true
-	sub.channels = []string{names.Base() + ":stopped"}
+	f.listens(f.base + ":stopped")
 	time.Sleep(time.Microsecond) // those before it, and those behind it, come at another time
 	defer time.Sleep(time.Microsecond)
-	f.server.mu.Lock()
-	defer f.server.mu.Unlock()
-	f.subs = append(f.subs, sub)
-	key, _ := names.LineKeys[1].(string)
-	if f.lines[key] == nil {
-		f.lines[key] = new(lineInRedis)
-	}
-	f.lines[key].add("stopped:1|3000")
-	f.raw("ZADD", key, strconv.FormatInt(time.Now().UnixMicro(), 10), "stopped:1|3000")
+	f.do("ZADD", lineKey, strconv.FormatInt(time.Now().UnixMicro(), 10), "stopped:1|3000")
 }
 
 // TestAStoppedWaiter has the lock be granted to a process that is stopped. It blocks the lock for one first term, wherever in
@@ -91,7 +80,7 @@ func TestAFixedLeaseIsGrantedInTwoSteps(t *testing.T) {
 				require.Equal(f, f.start.Add(1050*time.Millisecond+lease), f.held().expires)
 				require.WithinRange(f, w.hold.Deadline(), f.start.Add(lease), f.held().expires, "it counts from the question")
 				if kind.Tokens {
-					require.Equal(f, uint64(f.tokens), w.hold.Token())
+					require.Equal(f, f.token(), w.hold.Token())
 				}
 				f.until(50 * time.Second)
 				require.NoError(f, w.hold.Unlock(f.Context()))

@@ -70,7 +70,7 @@ func TestGrantByMessage(t *testing.T) {
 				require.Equal(f, []string{"release"}, f.took())
 				require.Empty(f, f.line())
 				if kind.Tokens {
-					require.Equal(f, uint64(f.tokens), w.hold.Token())
+					require.Equal(f, f.token(), w.hold.Token())
 				}
 				require.NoError(f, w.hold.Unlock(f.Context()))
 				f.free()

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -78,13 +77,13 @@ func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 // Holds reports whether an owner holds the lock now, as far as this process knows.
 func (l *Lock) Holds(o *owner.Owner) bool { return l.client.table.Holds(o, &l.h, clock.Now()) }
 
-// Queues reports whether those that wait for the lock stand in a queue in Redis. While that is not empty, an attempt that does
-// not wait is in vain.
+// Queues reports whether those that wait for the lock stand in a queue in Redis. While the queue is not empty, a single attempt always
+// fails.
 func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
 
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
-	l.client.LogHere(notice.Line{Lock: l.h.Name, Message: m, Err: err})
+	l.client.LogHere(notice.Entry{Lock: l.h.Name, Message: m, Err: err})
 }
 
 // LogValue implements [slog.LogValuer].
@@ -114,20 +113,18 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 
 // Acquire acquires the lock, or re-enters it.
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
-	seen := l.sight(ctx, &t)
+	seen := l.span(ctx, &t)
 	a, err := l.acquire(ctx, t, seen)
 	if a != nil {
 		l.client.identity.keeps(t.AtLeast)
 	}
-	if seen != nil {
-		t.Group.SawMember(seen)
-		seen.End(heldBy(a), err)
-	}
+	t.Group.SawMember(seen)
+	seen.End(heldBy(a), err)
 	return a, err
 }
 
-// sight begins to observe an acquisition of the lock, if anybody observes its client.
-func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
+// span begins to observe an acquisition of the lock, if anybody observes its client.
+func (l *Lock) span(ctx context.Context, t *Terms) *observe.Span {
 	if l == nil || l.client == nil || l.client.reports == nil || t.Again {
 		return nil
 	}
@@ -139,22 +136,29 @@ func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
 }
 
 // heldBy returns what an observer is told of an acquisition, which is nil if there is none.
-func heldBy(a *table.Acquisition) observe.Held {
+func heldBy(a *table.Acquisition) observe.Acquired {
 	if a == nil {
-		return observe.Held{}
+		return observe.Acquired{}
 	}
-	return observe.Held{By: true, Reentered: a.Reentered(), Token: a.Token()}
+	return observe.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
 // acquire is Acquire, for those who may observe it.
-func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
 		return nil, l.wrap(err, t.Op)
 	}
-	waiting := ctx
+	w := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
+	return l.acquireWithin(ctx, t, seen, &w)
+}
+
+// acquireWithin is acquire for terms that fit.
+func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Span, w *Wait) (*table.Acquisition, error) {
+	waiting, stop := Until(ctx, t.ends())
+	defer stop()
 	if t.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -167,10 +171,10 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	defer l.client.tasks.End()
 	l.client.used()
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: t.SetsUp,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
 	}
-	if seen != nil { // a nil Sight must not become a Watcher that is not nil
+	if seen != nil { // a nil Span must not become a Watcher that is not nil
 		a.Watcher = seen
 	}
 	if !l.h.Kind.Counted() {
@@ -182,19 +186,14 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	case a.Lease == 0:
 		a.Lease = l.client.cfg.Table.WatchdogTimeout
 	}
-	if t.Limited && t.Wait > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
-		defer cancel()
-	}
-	a.Wait, a.Bound, a.Connects = waiting, l.bound(ctx, &t, l.client.cfg.AckTimeout), l.connects(ctx, &t)
+	a.Wait, a.Bound = waiting, w.bound
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
 	if t.Progress != nil {
 		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
 	}
-	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
+	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w)
 	seen.Saw(a.Seen)
 	switch {
 	case got != nil:
@@ -202,8 +201,8 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	if !a.Last.Known() && t.Before.Known() {
-		a.Last = t.Before
+	if !a.Last.Known() { // what was known before stands
+		a.Last = w.known.At(clock.Now(), l.client.cfg.Table.Floor())
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }
@@ -229,11 +228,8 @@ var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and Tr
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
-// errWaitOver is the cause of a wait that has taken as long as Wait said.
-var errWaitOver = errors.New("wait is over")
-
 // attempt carries out the steps of an attempt.
-func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
+func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) (*table.Acquisition, error) {
 	var n notice.List
 	c := l.client
 	watched, asking, over := false, false, false
@@ -242,7 +238,6 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			l.abandon(a, asking)
 		}
 	}()
-	var silence outcome.Silence
 	for step := c.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(c)
 		limit := waiting
@@ -253,15 +248,13 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			sent := clock.Now()
 			asking = true
-			r := c.ask(limit, &step, transport.WaitSlot, a.Connects)
+			r := c.ask(limit, &step, transport.WaitSlot, w.connects)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				c.audit(&l.h)
 			}
-			now := clock.Now()
-			step = c.table.Settle(a, r, now, &n)
-			if silent := silence.Noticed(sent, now, c.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
-				c.TellUnanswered(silent, l.h.Name, false, r.Err)
+			if step = c.table.Settle(a, r, clock.Now(), &n); step.Do != table.Done {
+				w.GoesOn(sent, r.Err == nil, r.Err)
 			}
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {
@@ -286,40 +279,23 @@ func (c *Client) sleep(limit context.Context, step *table.Step) table.Cause {
 	if step.Spares != "" {
 		c.hub.Spare(step.Spares)
 	}
-	var over <-chan time.Time
-	last := step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
+	d, last := step.Pause, step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
 	switch {
 	case last:
-		timer := time.NewTimer(step.Within)
-		defer timer.Stop()
-		over = timer.C
-	case step.Pause >= 0:
-		d := max(step.Pause, 50*time.Microsecond)
-		timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
-		defer timer.Stop()
-		over = timer.C
+		d = step.Within
+	case d >= 0:
+		d = max(d, 50*time.Microsecond)
+		d += rand.N(min(d/10, 20*time.Millisecond) + 1)
 	}
 	closing := c.Stopping()
 	if step.Stays {
 		closing = c.tasks.Closed()
 	}
-	why := table.ByNews
-	select {
-	case <-step.Wait:
-	case <-step.Heard:
-		why = table.ByMessage
-	case <-over:
-		why = table.ByTime
-		if last {
-			why = table.Ended
-		}
-	case <-limit.Done():
-	case <-closing:
-	}
+	why := Sleep(d, step.Wait, step.Heard, limit.Done(), closing)
 	switch {
 	case c.IsClosed(), !step.Stays && c.IsStopping():
 		return table.Closed
-	case limit.Err() != nil:
+	case limit.Err() != nil, last && why == table.ByTime:
 		return table.Ended
 	}
 	return why
@@ -367,7 +343,7 @@ func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *no
 			asking = false
 			step = c.table.SettleRelease(x, r, clock.Now(), n)
 		case table.Sleep:
-			c.pause(ctx, &step)
+			Sleep(step.Pause, step.Wait, nil, ctx.Done(), nil)
 			step = c.table.ResumeRelease(x, clock.Now(), n)
 		default:
 			over = true

@@ -13,61 +13,48 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// Log logs a line, on a worker, because a log handler may block. It implements [notice.Receiver].
-func (c *Client) Log(line notice.Line) {
-	c.reports.Event(line.Sort, line.Lock, line.Err)
-	c.logLine(line, c.Aside)
+// Log logs an entry, on a worker, because a log handler may block. It implements [notice.Receiver].
+func (c *Client) Log(e notice.Entry) {
+	c.reports.Event(e.Event, e.Lock, e.Err)
+	c.write(e, c.Aside)
 }
 
-// LogHere logs a line in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
+// LogHere logs an entry in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
 // held.
-func (c *Client) LogHere(line notice.Line) { c.logLine(line, func(log func()) { log() }) }
+func (c *Client) LogHere(e notice.Entry) { c.write(e, func(log func()) { log() }) }
 
-// TellUnanswered reports that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group. n is the
-// result of [outcome.Silence.Noticed]: at 1 it is logged and observers are told, above 1 only observers are told, and 0 does nothing.
-func (c *Client) TellUnanswered(n int, lock string, group bool, err error) {
-	switch {
-	case n == 0:
-		return
-	case n > 1:
-		c.reports.Event(notice.Unanswered, lock, err)
-		return
-	}
-	c.Log(notice.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
-}
-
-// logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
-func (c *Client) logLine(line notice.Line, run func(log func())) {
-	dropped, ok := c.log.allow(line.Message.Text, line.Lock, clock.Now())
+// write logs an entry, unless such entries come too often. No entry contains a holder field or the client's id.
+func (c *Client) write(e notice.Entry, run func(log func())) {
+	dropped, ok := c.log.allow(e.Message.Text, e.Lock, clock.Now())
 	if !ok {
 		return
 	}
 	run(func() {
 		defer c.handlerPanicked()
 		attrs := make([]slog.Attr, 0, 3)
-		if !line.Whole {
-			line.Lock = fault.Cut(line.Lock)
+		if !e.Whole {
+			e.Lock = fault.Cut(e.Lock)
 		}
-		if line.Lock != "" {
-			attrs = append(attrs, slog.String("lock", line.Lock))
+		if e.Lock != "" {
+			attrs = append(attrs, slog.String("lock", e.Lock))
 		}
-		if line.Err != nil {
-			attrs = append(attrs, slog.Any("error", line.Err))
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
 		}
-		if stack := fault.Stack(line.Err); stack != nil && line.Message == notice.LogUserPanicked { // once is enough
+		if stack := fault.Stack(e.Err); stack != nil && e.Message == notice.LogUserPanicked { // once is enough
 			attrs = append(attrs, slog.String("stack", string(stack)))
 		}
 		if dropped > 0 {
 			attrs = append(attrs, slog.Int("suppressed", dropped))
 		}
-		c.cfg.Logger().LogAttrs(context.Background(), line.Message.Level, "rlock: "+line.Message.Text, attrs...)
+		c.cfg.Logger().LogAttrs(context.Background(), e.Message.Level, "rlock: "+e.Message.Text, attrs...)
 	})
 }
 
 // panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
 func (c *Client) panicked(err error) {
 	if c.panics.CompareAndSwap(false, true) {
-		c.Log(notice.Line{Message: notice.LogUserPanicked, Err: err})
+		c.Log(notice.Entry{Message: notice.LogUserPanicked, Err: err})
 	}
 }
 

@@ -35,7 +35,6 @@ type Terms struct {
 	Permits int           // how many it wants; 0 means that nobody said
 	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
 	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
-	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
 	// As is for whom it acquires each of its base locks. Nil means that the context says so.
 	As []owner.Who
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
@@ -46,17 +45,23 @@ type Terms struct {
 	// Member says that it is acquired as one of a group. Again says that it is a member that the group has lost, or never had: it is
 	// no acquisition of its own for those who observe. Group is what observes the group, if anything does.
 	Member, Again bool
-	Group         *observe.Sight
+	Group         *observe.Span
 	// Progress is told what the call would say if it ended now. Nil means that nobody asks.
 	Progress *outcome.Progress
-	// Before is what is known when the call begins. It stands while there is no newer answer.
-	Before outcome.Result
 	// Err is the error of the options, or nil.
 	Err error
 }
 
 // Renews reports whether the watchdog keeps the lock until it is unlocked.
 func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
+
+// ends returns when the wait is over. The zero time means that it has no limit, or that there is no wait.
+func (t *Terms) ends() time.Time {
+	if !t.Limited || t.Wait == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(t.Wait)
+}
 
 // Started returns what an observer gets of the terms, given the name and the kind of what is acquired.
 func (t *Terms) Started(name, kind string) observe.Started {
@@ -69,42 +74,6 @@ func (t *Terms) Started(name, kind string) observe.Started {
 
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
-
-// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
-// bounds each of its questions.
-func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
-	cfg, now := &l.client.cfg.Table, clock.Now()
-	_, limited := ctx.Deadline()
-	switch {
-	case t.Ticket != "":
-		return now.Add(cfg.CommandTimeout)
-	case !t.By.IsZero() && t.Single():
-		return min(clock.Of(t.By).Add(acks), now.Add(cfg.CommandTimeout))
-	case !t.By.IsZero():
-		return clock.Of(t.By).Add(acks)
-	case !t.Limited:
-		return 0
-	case t.Wait > 0:
-		return now.Add(l.AttemptTime(t.Wait)).Add(acks)
-	case limited:
-		return now.Add(cfg.CommandTimeout)
-	}
-	return now.Add(min(l.AttemptTime(0)+acks, cfg.CommandTimeout))
-}
-
-// connects reports whether a single attempt may have to connect first, so that its bound allows for that.
-func (l *Lock) connects(ctx context.Context, t *Terms) bool {
-	_, limited := ctx.Deadline()
-	return t.Single() && (!limited || !t.By.IsZero()) && l.client.conn.Connects(l.h.Key.Name)
-}
-
-// AttemptTime returns how long a first attempt may take. The time that it takes to connect does not count where the user sets no limit.
-func (l *Lock) AttemptTime(wait time.Duration) time.Duration {
-	if wait == 0 && l.client.conn.Connects(l.h.Key.Name) {
-		return l.client.cfg.Table.CommandTimeout
-	}
-	return max(wait, l.client.cfg.Table.Floor())
-}
 
 // Held is one acquisition that a caller has: of one lock, or of a group. It must not refer to its Hold. Otherwise the
 // runtime would never notice a dropped Hold.

@@ -10,8 +10,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// hear passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
-func (c *Client) hear(channel, payload string, order uint64, arrived clock.Instant) {
+// onMessage passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
+func (c *Client) onMessage(channel, payload string, order uint64, arrived clock.Instant) {
 	if wire.Signals(channel, c.cfg.Table.ClientID) {
 		if payload == wire.LatchOpen {
 			c.latches.Opened(channel, order)
@@ -27,22 +27,22 @@ func (c *Client) hear(channel, payload string, order uint64, arrived clock.Insta
 	n.Deliver(c)
 }
 
-// freed tells the table that a lock is free, by the channel on which that was announced.
-func (c *Client) freed(channel string) {
+// onFreed tells the table that a lock is free, by the channel on which that was announced.
+func (c *Client) onFreed(channel string) {
 	var n notice.List
 	c.table.Freed(channel, &n)
 	n.Deliver(c)
 }
 
-// unwatched tells the table that the hub does not watch a channel any more.
-func (c *Client) unwatched(channel string) {
+// onUnwatched tells the table that the hub does not watch a channel any more.
+func (c *Client) onUnwatched(channel string) {
 	var n notice.List
 	c.table.Unwatched(channel, &n)
 	n.Deliver(c)
 }
 
-// refused tells the table that the user may not subscribe to channels.
-func (c *Client) refused(channels []string) { c.table.Refused(channels, clock.Now()) }
+// onRefused tells the table that the user may not subscribe to channels.
+func (c *Client) onRefused(channels []string) { c.table.Refused(channels, clock.Now()) }
 
 // Pump implements [notice.Receiver]. Close waits for the command, because others may rely on it. The caller, which may be the hub's
 // reader, never does.

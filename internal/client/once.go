@@ -9,15 +9,14 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // once has Redis carry out a call that must count once, however often it is sent and whenever it arrives. The call's script
 // looks for its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same
-// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over, within the limits.
-// Close ends the pauses.
+// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the pauses.
 //
 // If a command may still be executed when once gives up, the reply has the error of such a command: its fate says that
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
@@ -26,10 +25,10 @@ import (
 // The marks of calls that went well do not stay: a script that forgets gets their numbers.
 //
 // The caller must have begun an operation.
-func (c *Client) once(ctx context.Context, call, mark wire.Call, how limits) wire.Reply {
+func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.Reply {
 	cfg := &c.cfg.Table
 	if call.Script.Forgets {
-		call.Args.Other = c.settled.take(mark.Keys[0])
+		call.Args.Other = c.finished.take(mark.Keys[0])
 	}
 	call.Args.Millis = wire.Millis(cfg.Memory())
 	mark.Args.Millis = call.Args.Millis
@@ -39,18 +38,21 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, how limits) wir
 		left := over.Sub(clock.Now())
 		// A lost reply should leave time for another try. A slow server gets more time with each.
 		within := max(min(left, cfg.Floor()<<min(tries-1, 8)), time.Millisecond)
-		if how.single {
-			within = left
+		q := transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: w.stop}
+		if w.single {
+			w.first(&q)
 		}
-		how.known.Asked(clock.Now())
-		r := c.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: how.stop}, nil)
+		sent := clock.Now()
+		w.known.Asked(sent)
+		r := c.conn.Ask(ctx, q, nil)
 		if r.Err == nil {
+			w.known.Answered()
 			if tries == 1 && !r.Repeated { // its only command
-				c.settled.add(mark.Keys[0], mark.Args.Number)
+				c.finished.add(mark.Keys[0], mark.Args.Number)
 			}
 			return r
 		}
-		how.note(ctx, r.Err)
+		w.failed(ctx, r.Err)
 		if r.Err.InDoubt() {
 			doubt = &r
 		}
@@ -58,90 +60,67 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, how limits) wir
 			continue
 		}
 		pause := cfg.Retry(tries)
-		if !how.single && mayPass(r.Err) && over.Sub(clock.Now()) > pause && c.waitOpen(ctx, pause, how.stop) {
-			continue
+		if !w.single && mayPass(r.Err) && over.Sub(clock.Now()) > pause {
+			if w.GoesOn(sent, false, r.Err); w.pause(ctx, pause) {
+				continue
+			}
 		}
 		if doubt == nil {
 			return r
 		}
-		c.Background(func() { c.settle(context.WithoutCancel(ctx), mark) })
+		c.Background(func() { c.sendMark(context.WithoutCancel(ctx), mark) })
 		return *doubt
 	}
 }
 
-// limits says for how long a call that must count once is sent again: without the first two, for one command timeout.
-type limits struct {
-	stop   <-chan struct{} // closing it ends the wait for a slot and the pauses, not a command under way; nil means that nothing does
-	single bool            // the call is sent once
-	known  *outcome.Record // what its questions have shown, and those before it
-}
-
-// note notes a question that has had no reply of use. One that the caller left, or Redis did not answer, is open.
-func (l *limits) note(ctx context.Context, err *fault.Error) {
+// failed notes a question that has had no usable answer. If its caller left it, or had no connection for it, it stays open.
+func (w *Wait) failed(ctx context.Context, err *fault.Error) {
 	switch {
 	case err.Fate == fault.Left:
 	case err.Fate == fault.NotSent && ctx.Err() != nil:
 		if errors.Is(err, fault.ErrNoConnection) {
-			l.known.Unsent()
+			w.known.Unsent()
 		}
 	default:
-		l.known.Failed(err)
+		w.known.Failed(err)
 	}
 }
 
 // mayPass reports whether a call that failed may have another outcome later.
 func mayPass(err *fault.Error) bool { return err.Transient || err.InDoubt() }
 
-// settle sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
-func (c *Client) settle(ctx context.Context, mark wire.Call) {
+// sendMark sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
+func (c *Client) sendMark(ctx context.Context, mark wire.Call) {
 	until := clock.Now().Add(c.cfg.Table.Memory())
 	for tries := 1; ; tries++ {
 		r := c.conn.Ask(ctx, transport.Question{Call: mark, Slot: transport.DutySlot}, nil)
 		if r.Err == nil || !mayPass(r.Err) || clock.Now() >= until || c.tasks.Retired() {
 			return
 		}
-		timer := time.NewTimer(c.cfg.Table.Retry(tries))
-		select {
-		case <-timer.C:
-		case <-c.tasks.Stopped():
-			timer.Stop()
+		if Sleep(c.cfg.Table.Retry(tries), nil, nil, nil, c.tasks.Stopped()) != table.ByTime {
 			return
 		}
 	}
 }
 
-// waitOpen pauses, and reports whether the pause was over before ctx ended, before Close, and before stop was closed.
-func (c *Client) waitOpen(ctx context.Context, pause time.Duration, stop <-chan struct{}) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-c.tasks.Closed():
-	case <-stop:
-	}
-	return false
-}
-
-// settled has the numbers of calls that counted once and are over: no command of them is on its way. The zero value has none. It is
+// finished has the numbers of calls that counted once and are over: no command of them is on its way. The zero value has none. It is
 // safe for concurrent use.
-type settled struct {
+type finished struct {
 	mu      sync.Mutex      // a leaf
 	numbers map[any][]int64 // by the key of their marks
 	total   int
 }
 
 const (
-	maxSettled = 1024 // in all; marks that are forgotten here live for their time
-	maxTaken   = 16   // for one call
+	maxFinished = 1024 // in all; marks that are forgotten here live for their time
+	maxTaken    = 16   // for one call
 )
 
 // add adds the number of a call.
-func (s *settled) add(marks any, number int64) {
+func (s *finished) add(marks any, number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.numbers == nil || s.total >= maxSettled {
+	if s.numbers == nil || s.total >= maxFinished {
 		s.numbers, s.total = make(map[any][]int64), 0
 	}
 	s.numbers[marks] = append(s.numbers[marks], number)
@@ -149,7 +128,7 @@ func (s *settled) add(marks any, number int64) {
 }
 
 // take removes some numbers of calls, and returns them as a script gets them. Nil means none.
-func (s *settled) take(marks any) any {
+func (s *finished) take(marks any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	numbers := s.numbers[marks]

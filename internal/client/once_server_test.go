@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -74,7 +73,7 @@ func TestCallsCountOnceOnABadNetwork(t *testing.T) {
 		number := c.table.Number()
 		require.True(t, c.tasks.Begin())
 		defer c.tasks.End()
-		r := c.once(ctx, latch.CountDown(number), latch.Mark(number), limits{known: new(outcome.Record)})
+		r := c.once(ctx, latch.CountDown(number), latch.Mark(number), &Wait{client: c, brief: true})
 		if r.Err != nil {
 			unknown.Store(number, true)
 			return

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -32,7 +31,7 @@ func (o *oneShot) down(ctx context.Context) wire.Reply {
 	}
 	defer o.tasks.End()
 	number := o.table.Number()
-	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number), limits{known: new(outcome.Record)})
+	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number), &Wait{client: o.Client, brief: true})
 }
 
 // lose makes the server lose the replies to some commands: to the first ones that ask for it.
@@ -223,7 +222,7 @@ func TestCloseEndsACallThatPauses(t *testing.T) {
 
 func TestSettledCallsAreForgottenInTime(t *testing.T) {
 	t.Parallel()
-	var s settled
+	var s finished
 	require.Nil(t, s.take("a"))
 	for number := range int64(20) {
 		s.add("a", number)
@@ -235,7 +234,7 @@ func TestSettledCallsAreForgottenInTime(t *testing.T) {
 	require.Nil(t, s.take("a"))
 	require.Empty(t, s.numbers)
 	require.Zero(t, s.total)
-	for number := range int64(maxSettled + 1) {
+	for number := range int64(maxFinished + 1) {
 		s.add(number, number)
 	}
 	require.Len(t, s.numbers, 1, "there are not more and more")
@@ -249,12 +248,12 @@ func TestOnlyCallsOfOneCommandAreSettled(t *testing.T) {
 		o := f.oneShot()
 		f.lose("count down", 1)
 		require.Nil(f, o.down(f.Context()).Err)
-		require.Empty(f, o.settled.numbers)
+		require.Empty(f, o.finished.numbers)
 		require.Nil(f, o.down(f.Context()).Err)
-		require.Len(f, o.settled.numbers, 1)
+		require.Len(f, o.finished.numbers, 1)
 		f.lose("count down", 1000)
 		require.True(f, o.down(f.Context()).Err.InDoubt())
 		f.until(time.Minute)
-		require.Empty(f, o.settled.numbers)
+		require.Empty(f, o.finished.numbers)
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -75,14 +74,12 @@ func (s *Semaphore) Check(op string) error {
 
 // Take implements [Member].
 func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
-	var seen *observe.Sight
+	var seen *observe.Span
 	if s != nil {
-		seen = s.sight(ctx, &t)
+		seen = s.span(ctx, &t)
 	}
 	a, err := s.take(ctx, t, seen)
-	if seen != nil {
-		seen.End(heldBy(a), err)
-	}
+	seen.End(heldBy(a), err)
 	if err != nil {
 		return nil, err
 	}
@@ -90,40 +87,32 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 }
 
 // take is Take, for those who may observe it.
-func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
+func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
 	if err := s.Check(t.Op); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(t.Err, s.fits(&t)); err != nil {
 		return nil, s.wrap(err, t.Op)
 	}
+	w := s.newWait(ctx, &t, s.client.cfg.AckTimeout) // all that follows takes no longer
 	if s.total < 0 {
-		return s.acquire(ctx, t, seen)
+		return s.acquireWithin(ctx, t, seen, &w)
 	}
-	// All that follows takes no longer than the terms say.
-	bound, start := s.bound(ctx, &t, s.client.cfg.AckTimeout), clock.Now()
-	if bound != 0 {
-		bound = bound.Add(-s.client.cfg.AckTimeout) // no replica acknowledges a set-up
-	}
-	if t.SetsUp = true; bound != 0 && t.By.IsZero() {
-		t.By = bound.Time()
-	}
-	wait, tried := t.Wait, false
-	var known outcome.Record
-	for {
-		if err := s.prepareWithin(ctx, bound, t.Op, t.Single(), known); err != nil {
+	start, wait, tried := clock.Now(), t.Wait, false
+	for w.setsUp = true; ; {
+		if err := s.prepareWithin(ctx, t.Op, seen, &w); err != nil {
 			return nil, err
 		}
-		if t.Before = known.At(clock.Now(), s.client.cfg.Table.Floor()); !t.Single() && t.Limited {
+		if !t.Single() && t.Limited {
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
-		a, err := s.acquire(ctx, t, seen)
+		a, err := s.acquireWithin(ctx, t, seen, &w)
 		// The context is asked last: it may panic, and so lose a permit that is acquired.
-		if !errors.Is(err, fault.ErrNoPermits) || tried || bound != 0 && clock.Now() >= bound || ctx.Err() != nil {
+		if !errors.Is(err, fault.ErrNoPermits) || tried || w.bound != 0 && clock.Now() >= w.bound || ctx.Err() != nil {
 			return a, err
 		}
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
-		known.NotSetUp()
+		w.known.NotSetUp()
 		tried = t.Single()
 	}
 }
@@ -205,7 +194,7 @@ func (s *Semaphore) add(ctx context.Context, op string, more int) error {
 func (s *Semaphore) change(ctx context.Context, op string, call func(number int64) wire.Call) error {
 	fits, err := s.once(ctx, op, s.calls().Mark, call)
 	if err == nil && fits == 0 {
-		err = s.wrap(fmt.Errorf("%w: the semaphore would have more than %d permits, or too few", fault.ErrInvalidOption, wire.MaxPermits), op)
+		err = s.wrap(fmt.Errorf("%w: the permits in all, or those that are free, would be out of range [%d, %d]", fault.ErrInvalidOption, -wire.MaxPermits, wire.MaxPermits), op)
 	}
 	return err
 }
@@ -332,10 +321,9 @@ func (l *Lock) once(ctx context.Context, op string, mark, call func(number int64
 		return 0, l.wrap(fault.ErrClosed, op)
 	}
 	defer c.tasks.End()
-	var known outcome.Record
-	number := c.table.Number()
-	r := c.once(ctx, call(number), mark(number), limits{known: &known})
-	err := l.failed(ctx, op, r.Err, known)
+	w, number := Wait{client: c, name: l.h.Name, brief: true}, c.table.Number()
+	r := c.once(ctx, call(number), mark(number), &w)
+	err := l.failed(ctx, op, r.Err, w.known)
 	if ctx.Err() != nil && r.Err != nil && r.Err.Replied() && mayPass(r.Err) {
 		err = l.named(WithEnd(ctx, l.explained(r.Err)), op)
 	}

@@ -8,46 +8,50 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// prepareWithin is [Semaphore.prepare] for an acquisition, within the limits of that acquisition. A single attempt sends one command. Any
-// other waits until Redis answers, or until the bound; a bound of 0 means no limit. The end of ctx and a shutdown end it. known is what
-// the acquisition has learned before.
-func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string, single bool, known outcome.Record) error {
-	c, bounded := s.client, ctx
-	if bound != 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithDeadlineCause(Calm(ctx), bound.Time(), errWaitOver)
-		defer cancel()
+// prepareWithin is [Semaphore.prepare] for an acquisition, within its wait. A single attempt sends one command. Any other waits until Redis
+// answers, or until the bound.
+func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.Span, w *Wait) error {
+	c := s.client
+	switch {
+	case s.ready.Load():
+		return nil
+	case ctx.Err() != nil && w.known == (outcome.Record{}):
+		return s.named(EndOf(ctx), op)
+	case c.IsStopping() || !c.tasks.Begin():
+		return s.wrap(fault.ErrClosed, op)
 	}
-	var silence outcome.Silence
+	defer c.tasks.End()
+	var end time.Time
+	if w.bound != 0 {
+		end = w.bound.Add(-c.cfg.AckTimeout).Time() // no replica acknowledges a set-up
+	}
+	bounded, stop := Until(ctx, end)
+	defer stop()
+	w.stop = c.stopping
+	defer func() {
+		seen.Saw(notice.Seen{Slept: w.slept})
+		w.End()
+	}()
 	for start := clock.Now(); !s.ready.Load(); {
-		switch {
-		case ctx.Err() != nil && known == (outcome.Record{}):
-			return s.named(EndOf(ctx), op)
-		case c.IsStopping() || !c.tasks.Begin():
-			return s.wrap(fault.ErrClosed, op)
-		}
 		number := c.table.Number()
-		r := func() wire.Reply {
-			defer c.tasks.End() // also if the user's context panics
-			return c.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{c.stopping, single, &known})
-		}()
-		if r.Err == nil {
-			s.noteSetUp(r.N)
-			return nil
-		}
+		r := c.once(seen.Context(bounded), s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), w)
 		switch {
+		case r.Err == nil:
+			s.noteSetUp(r.N)
 		case bounded.Err() != nil:
-			return s.named(s.ended(ctx, known.At(clock.Now(), c.cfg.Table.Floor()), 0), op)
+			return s.named(s.ended(ctx, w.known.At(clock.Now(), c.cfg.Table.Floor()), 0), op)
 		case c.IsStopping():
 			return s.wrap(fault.ErrClosed, op)
-		case single || !mayPass(r.Err):
+		case w.single || !mayPass(r.Err):
 			return s.wrap(r.Err, op)
+		default:
+			w.GoesOn(start, false, r.Err)
 		}
-		c.TellUnanswered(silence.Noticed(start, clock.Now(), c.cfg.Table.CommandTimeout, false), s.h.Name, false, r.Err)
 	}
 	return nil
 }

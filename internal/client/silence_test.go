@@ -100,10 +100,10 @@ func TestAnAwaitWithoutAnAnswerIsTold(t *testing.T) {
 type events struct {
 	observe.Observer
 
-	seen []notice.Sort
+	seen []notice.Event
 }
 
-func (e *events) Event(of observe.Event)                                       { e.seen = append(e.seen, of.Sort) }
+func (e *events) Event(of observe.Event)                                       { e.seen = append(e.seen, of.Event) }
 func (e *events) Start(ctx context.Context, _ observe.Started) context.Context { return ctx }
 func (e *events) End(context.Context, observe.Result)                          {}
 func (e *events) Client(any, bool)                                             {}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Checked returns a driver that sends through d, and does what is the same for every client library:
+// Checked returns a driver that sends through d, and adds what every client library needs:
 //
 //   - A panic becomes the error of the command that ran the code of the user: a hook, a provider of credentials, a method of a
 //     context. rlock sends on goroutines of its own, where nobody could recover it. The command may have been sent, so it is in doubt.

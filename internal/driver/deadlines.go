@@ -37,7 +37,7 @@ func (d *Deadlines) at(now time.Time) *tick {
 	}
 }
 
-// Bound returns a context with the values of ctx that does not end with it, but after the timeout.
+// Bound returns a context with the values of ctx. It ends after the timeout, and not with ctx.
 func (d *Deadlines) Bound(ctx context.Context, now time.Time) Ending {
 	return Ending{Bound(ctx, d.Timeout), d.at(now)}
 }

@@ -38,7 +38,7 @@ func Alone(f *fault.Error, use string) *fault.Error {
 	case slices.Contains(clusterCodes, f.Code):
 		f.Err = fmt.Errorf("this server is a node of a cluster: use %s: %w", use, f.Err)
 	case f.Code == "CROSSSLOT": // which a proxy before several servers replies, too
-		f.Err = fmt.Errorf("this server puts keys into slots: if it is a node of a cluster, use %s: %w", use, f.Err)
+		f.Err = fmt.Errorf("this server divides keys into slots; if it is a node of a cluster, use %s: %w", use, f.Err)
 	}
 	return f
 }

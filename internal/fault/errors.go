@@ -208,3 +208,9 @@ func (e *OpError) Error() string {
 
 // Unwrap returns the underlying error.
 func (e *OpError) Unwrap() error { return e.Err }
+
+// Named reports whether an error names the operation and the lock.
+func Named(err error) bool {
+	var op *OpError
+	return errors.As(err, &op)
+}

@@ -16,45 +16,59 @@ import (
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
 type acquisition struct {
-	group   *Group
-	as      [][]owner.Who // for whom the locks of each member are acquired
-	owner   *owner.Owner  // whose unlock ends it
-	by      *atomic.Bool  // the flag of the hold that made it that owner's, or nil
-	plain   bool          // made without an owner in the context
-	renewed bool          // members that are not held are asked again
-	// lease is that of the members; zero means the watchdog timeout of their clients.
-	lease time.Duration
-	seen  *observe.Sight // nil means that nobody observes it
-	again bool           // a red lock has acquired it again, as a member
-	said  *verdict.Account
-	had   []bool // the members that the owner held before any was asked; nil if nobody observes it
+	conditions
+	ending
+
+	group *Group
+	seen  *observe.Span // nil means that nobody observes it
+	said  *account
 
 	mu      sync.Mutex
-	members []client.Held   // as in group.members; nil means not held
-	since   []clock.Instant // when they joined an acquisition that was held by then; zero means before
-	weighed []client.Held   // the lost members whose losses need not be weighed again
-	errs    []error         // why the others are not held
-	asked   []bool          // the members that have been asked and have not replied
-	changed chan struct{}   // has a token when a member has replied
-	stop    func()          // ends the waits for members of a red lock; nil means that there are none
+	members []membership  // as in group.members
+	changed chan struct{} // has a token when a member has replied
+	stop    func()        // ends the waits for members of a red lock; nil means that there are none
+	timer   *time.Timer   // asks again for the members that are not held; nil means that they are not asked again
 
 	deadline time.Time   // the latest one that was returned
 	begun    bool        // enough members were held, once
 	why      error       // it is over; nil means that it is not
 	stopping bool        // the client of a member shuts down: the context has ended, although the acquisition may not be over
-	reenters bool        // a client shut down before any member was asked, so its members are re-entered or not held
 	closed   atomic.Bool // unlocked, or being unlocked, or given up; others may read it without mu
-	leaked   bool        // given up because the program cannot unlock it any more
-	watched  bool        // seen is told of its end
-	over     chan struct{}
-	cancel   context.CancelCauseFunc
-	quiet    bool        // an outer group logs a loss
-	timer    *time.Timer // asks again for the members that are not held; nil means that they are not asked again
+}
+
+// conditions are those under which an acquisition was made. They do not change.
+type conditions struct {
+	as       [][]owner.Who // for whom the locks of each member are acquired
+	owner    *owner.Owner  // whose unlock ends it
+	by       *atomic.Bool  // the flag of the hold that made it that owner's, or nil
+	plain    bool          // made without an owner in the context
+	renewed  bool          // members that are not held are asked again
+	lease    time.Duration // of the members; zero means the watchdog timeout of their clients
+	again    bool          // a red lock has acquired it again, as a member
+	reenters bool          // a client shut down before any member was asked, so its members are re-entered or not held
+}
+
+// membership is what an acquisition knows about one member of its group.
+type membership struct {
+	held    client.Held   // nil means not held
+	since   clock.Instant // when it joined an acquisition that was held by then; zero means before
+	weighed client.Held   // the lost member whose loss need not be weighed again
+	err     error         // why it is not held
+	asked   bool          // it has been asked and has not replied
+	had     bool          // the owner held it before any was asked; false if nobody observes the acquisition
+}
+
+// ending says who is told of the end of an acquisition, and what. The acquisition's mutex guards it.
+type ending struct {
+	over    chan struct{} // nil means that nobody has asked for it
+	cancel  context.CancelCauseFunc
+	quiet   bool // an outer group logs a loss
+	watched bool // the observers are told
+	leaked  bool // it was given up because the program cannot unlock it any more
 }
 
 var _ client.Held = (*acquisition)(nil)
@@ -62,15 +76,15 @@ var _ client.Held = (*acquisition)(nil)
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *client.Lock) bool { return l.Client().IsStopping() }
-	a := &acquisition{
-		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had, said: r.said,
+	a := &acquisition{group: r.group, seen: r.seen, said: r.said, members: make([]membership, n), changed: make(chan struct{}, 1)}
+	a.conditions = conditions{
+		as: make([][]owner.Who, n), plain: r.plain, renewed: r.Renews(), lease: r.Lease, again: r.Again,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]client.Held, n), weighed: make([]client.Held, n), as: make([][]owner.Who, n), since: make([]clock.Instant, n),
-		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 	a.owner, a.by = r.who.Now()
 	for i := range a.as {
 		a.as[i] = r.as(i)
+		a.members[i].had = r.had != nil && r.had[i]
 	}
 	r.made = a
 	return a
@@ -85,10 +99,10 @@ func (a *acquisition) add(i int, h client.Held) bool {
 	added := !a.closed.Load() && a.why == nil
 	var others []client.Held
 	if added {
-		a.members[i], a.errs[i] = h, nil
-		if a.begun {
-			a.since[i] = clock.Now()
-			others = slices.Clone(a.members)
+		m := &a.members[i]
+		if m.held, m.err = h, nil; a.begun {
+			m.since = clock.Now()
+			others = a.heldNow()
 		}
 	}
 	a.mu.Unlock()
@@ -119,9 +133,9 @@ func (a *acquisition) watch(i int, h client.Held) {
 func (a *acquisition) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, h := range a.members { // what was lost before the beginning does not matter
-		if h != nil && h.Err() != nil {
-			a.weighed[i] = h
+	for i, m := range a.members { // what was lost before the beginning does not matter
+		if h := m.held; h != nil && h.Err() != nil {
+			a.members[i].weighed = h
 		}
 	}
 	a.begun = a.count(a.lasts) >= a.group.need
@@ -148,11 +162,14 @@ func (a *acquisition) count(fits func(int) bool) int {
 }
 
 // holds reports whether a member is held now. a.mu must be held.
-func (a *acquisition) holds(i int) bool { return a.members[i] != nil && a.members[i].Err() == nil }
+func (a *acquisition) holds(i int) bool {
+	h := a.members[i].held
+	return h != nil && h.Err() == nil
+}
 
 // lasts reports whether a member is held now, with so much of its lease left that the group may begin. a.mu must be held.
 func (a *acquisition) lasts(i int) bool {
-	h := a.members[i]
+	h := a.members[i].held
 	return a.holds(i) && time.Until(h.Deadline()) >= table.Least(cmp.Or(a.lease, clientOf(h).Config().Table.WatchdogTimeout), a.renewed)
 }
 
@@ -161,17 +178,18 @@ func (a *acquisition) lasts(i int) bool {
 // others. a.mu must be held.
 func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 	enough := func(since clock.Instant) bool {
-		return a.count(func(i int) bool { return counts(i) && a.since[i] <= since }) >= a.group.need
+		return a.count(func(i int) bool { return counts(i) && a.members[i].since <= since }) >= a.group.need
 	}
-	for i, h := range a.members {
-		if h == nil || counts(i) || a.weighed[i] == h {
+	for i, m := range a.members {
+		h := m.held
+		if h == nil || counts(i) || m.weighed == h {
 			continue
 		}
 		switch loss := h.Loss(); {
 		case loss.Final || loss.Early && !enough(loss.Since):
 			return false
 		case loss.Early || errors.Is(h.Err(), fault.ErrLost): // the loss of any other is not known yet: it is being unlocked, for example
-			a.weighed[i] = h
+			a.members[i].weighed = h
 		}
 	}
 	return enough(clock.Now())
@@ -190,7 +208,7 @@ func (a *acquisition) look() (tell func()) {
 // closed. a.mu must be held.
 func (a *acquisition) reason() error {
 	var lost, closed error
-	for _, h := range a.members {
+	for _, h := range a.heldNow() {
 		if h == nil {
 			continue
 		}
@@ -233,7 +251,7 @@ func (a *acquisition) end(why error) (tell func()) {
 			close(over)
 		}
 		if logs { // its members do not
-			clientOf(a.group).Log(a.group.line(notice.Lost, notice.LogLost, why))
+			clientOf(a.group).Log(a.group.entry(notice.Lost, notice.LogLost, why))
 		}
 	}
 }
@@ -246,7 +264,7 @@ func (a *acquisition) memberEnded(i int, h client.Held, why error) {
 	if errors.Is(why, fault.ErrClosed) && h.Err() == nil && a.why == nil { // a red lock survives a Close
 		a.stopping, stop = true, a.cancel
 	}
-	if a.why == nil && a.timer != nil && a.members[i] == h && !errors.Is(why, fault.ErrClosed) {
+	if a.why == nil && a.timer != nil && a.members[i].held == h && !errors.Is(why, fault.ErrClosed) {
 		a.timer.Reset(0) // the member is asked again
 	}
 	a.mu.Unlock()
@@ -256,11 +274,8 @@ func (a *acquisition) memberEnded(i int, h client.Held, why error) {
 	}
 }
 
-// close marks the acquisition as being unlocked. It reports false if it is already.
-func (a *acquisition) close() bool { return a.closeAs(false) }
-
-// closeAs is close, and says whether the program cannot unlock the acquisition any more.
-func (a *acquisition) closeAs(leaked bool) bool {
+// close marks the acquisition as being unlocked, or as leaked: the program cannot unlock it any more. It reports false if it is already.
+func (a *acquisition) close(leaked bool) bool {
 	a.mu.Lock()
 	if a.closed.Load() {
 		a.mu.Unlock()
@@ -280,5 +295,14 @@ func (a *acquisition) closeAs(leaked bool) bool {
 func (a *acquisition) held() []client.Held {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.members)
+	return a.heldNow()
+}
+
+// heldNow is held. a.mu must be held.
+func (a *acquisition) heldNow() []client.Held {
+	all := make([]client.Held, len(a.members))
+	for i := range all {
+		all[i] = a.members[i].held
+	}
+	return all
 }

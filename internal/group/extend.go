@@ -55,7 +55,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			errs[i] = h.Err() // it was lost after it had confirmed
 		}
 	}
-	err := a.group.rule().Of(errs)
+	err := a.group.rule().of(errs)
 	if ctx.Err() != nil && !errors.Is(err, fault.ErrUnavailable) { // a cancellation by itself says nothing about Redis
 		err = client.EndOf(ctx)
 	}
@@ -73,7 +73,7 @@ var errMissing = errors.New("not held")
 
 // endedAs returns why the acquisition is over, with the operation and the group.
 func (a *acquisition) endedAs(why error) error {
-	if known := (*fault.OpError)(nil); errors.As(why, &known) {
+	if fault.Named(why) {
 		return why
 	}
 	return a.group.wrap(why, "extend")

@@ -78,13 +78,6 @@ func newLock(c *client.Client, name string) *client.Lock {
 	return l
 }
 
-// newLined returns a lock whose waiters stand in a line in Redis.
-func newLined(c *client.Client, name string) *client.Lock {
-	l := new(client.Lock)
-	l.Init(c, wire.Plain, name, name)
-	return l
-}
-
 // journal records in which order things happen.
 type journal struct {
 	mu    sync.Mutex

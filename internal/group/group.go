@@ -19,7 +19,6 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
@@ -109,10 +108,10 @@ func (g *Group) Check(op string) error {
 }
 
 // rule returns what makes the errors of the group.
-func (g *Group) rule() *verdict.Rule {
-	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
+func (g *Group) rule() *rule {
+	r := &rule{need: g.need, quorum: g.quorum}
 	for _, m := range g.members {
-		r.Names = append(r.Names, client.QuoteName(m))
+		r.names = append(r.names, client.QuoteName(m))
 	}
 	return r
 }
@@ -140,11 +139,11 @@ func (g *Group) Members() []client.Member {
 
 // Log logs what happened to the group, through the client of its first lock.
 func (g *Group) Log(m *notice.Message, err error) {
-	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
+	clientOf(g).LogHere(g.entry(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(sort notice.Sort, m *notice.Message, err error) notice.Line {
-	return notice.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) entry(e notice.Event, m *notice.Message, err error) notice.Entry {
+	return notice.Entry{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].
@@ -165,12 +164,10 @@ func (g *Group) kind() string {
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
-	seen := g.sight(ctx, &t)
+	seen := g.span(ctx, &t)
 	a, err := g.take(ctx, t, seen)
-	if seen != nil {
-		t.Group.SawMember(seen)
-		a.observe(seen, err)
-	}
+	t.Group.SawMember(seen)
+	a.observe(seen, err)
 	if err != nil {
 		return nil, err // not a nil *acquisition
 	}
@@ -181,7 +178,7 @@ func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 }
 
 // take is Take, for those who may observe it.
-func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Sight) (*acquisition, error) {
+func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Span) (*acquisition, error) {
 	if err := g.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -217,8 +214,8 @@ func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Sight) (
 	return a, nil
 }
 
-// sight begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
-func (g *Group) sight(ctx context.Context, t *client.Terms) *observe.Sight {
+// span begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
+func (g *Group) span(ctx context.Context, t *client.Terms) *observe.Span {
 	if t.Again || g == nil {
 		return nil
 	}

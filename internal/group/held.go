@@ -51,7 +51,7 @@ func (a *acquisition) Deadline() time.Time {
 // setDeadline sets the deadline to the moment until which enough members are held. a.mu must be held.
 func (a *acquisition) setDeadline() {
 	var live, all []time.Time
-	for _, h := range a.members {
+	for _, h := range a.heldNow() {
 		if h == nil {
 			continue
 		}
@@ -82,7 +82,7 @@ func (a *acquisition) Waited() bool {
 
 // Unlock releases the members, once.
 func (a *acquisition) Unlock(ctx context.Context) error {
-	if !a.close() {
+	if !a.close(false) {
 		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
 	}
 	return a.release(ctx)
@@ -136,7 +136,7 @@ func (a *acquisition) OwnerOf(key table.Key) *owner.Owner {
 		if at < 0 {
 			continue
 		}
-		if h := a.members[i]; h != nil {
+		if h := a.members[i].held; h != nil {
 			return h.OwnerOf(key)
 		}
 		o, _ := a.as[i][at].Now()
@@ -150,7 +150,7 @@ func (a *acquisition) Closed() *atomic.Bool { return &a.closed }
 
 // Leak ends an acquisition that nobody can unlock any more.
 func (a *acquisition) Leak() {
-	if !a.closeAs(true) {
+	if !a.close(true) {
 		return
 	}
 	for _, h := range a.held() {

@@ -66,7 +66,9 @@ func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
 		fakes, members, _ := newMembers(t, 3)
 		a := acquisitionOf(t, fakes, members)
 		require.True(t, a.begin())
-		copy(a.since, c.since[:])
+		for i, since := range c.since {
+			a.members[i].since = since
+		}
 		fakes[0].grant().lose(c.loss)
 		require.Equal(t, c.held, a.Err() == nil, what)
 	}
@@ -196,7 +198,7 @@ func TestALossThatIsNotKnownYetIsWeighedLater(t *testing.T) {
 	fakes, members, _ := newMembers(t, 3)
 	a := acquisitionOf(t, fakes, members)
 	require.True(t, a.begin())
-	a.since[1] = 110
+	a.members[1].since = 110
 	require.True(t, a.hadQuorum(func(i int) bool { return i != 2 }), "as far as the first two say")
 	fakes[2].grant().lose(lease.Loss{Early: true, Since: 100})
 	require.ErrorIs(t, a.Err(), fault.ErrLost)

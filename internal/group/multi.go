@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
@@ -82,9 +81,9 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		}
 		switch {
 		case r.Single(), final, failed == first && !late:
-			return nil, verdict.CleanedUp(err, released)
+			return nil, cleanedUp(err, released)
 		case r.isOver():
-			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
+			return nil, cleanedUp(r.ended(ctx, err), released)
 		}
 		first = failed
 		if round > 1 && !queues(r.group.members[first]) { // two requests could repeatedly take members that the other one needs
@@ -96,9 +95,8 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// takeFrom takes one member, waiting for it, and then the others in order. With an error, it returns the index of the
-// member that it did not acquire. A question that the end of the wait cuts off changes nothing, whichever member it was to: then the
-// error says what all members have answered before.
+// takeFrom waits for one member, and then takes the others in order. After an error, it returns the index of the member that it did not
+// acquire. If the end of the wait cuts a question off, that question changes nothing: the error says what all members answered before.
 func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int) (failed int, err error) {
 	take := func(i int, most time.Duration) error {
 		h, err := r.ask(ctx, i, most)
@@ -106,9 +104,9 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 			a.add(i, h)
 			return nil
 		}
-		if verdict.NoReply(err) {
+		if noReply(err) {
 			_, said := r.outcome(ctx)
-			if said = r.ended(ctx, said); said != nil && !verdict.Same(said, err) {
+			if said = r.ended(ctx, said); said != nil && !sameClass(said, err) {
 				return said
 			}
 		}
@@ -130,9 +128,9 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 		switch {
 		case r.Single() || !queues(m):
 		case i < first:
-			most = r.stays().Before()
+			most = r.stays().before()
 		default:
-			most = max(r.stays().Behind(round, held.Sub(begun))-time.Since(held), 0)
+			most = max(r.stays().behind(round, held.Sub(begun))-time.Since(held), 0)
 		}
 		if err := take(i, most); err != nil {
 			return i, err

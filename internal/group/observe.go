@@ -8,12 +8,12 @@ import (
 )
 
 // observe has the end of the acquisition reported to those who observe it, once they are told how it went.
-func (a *acquisition) observe(seen *observe.Sight, err error) {
-	if err != nil {
-		seen.End(observe.Held{}, err)
+func (a *acquisition) observe(seen *observe.Span, err error) {
+	if err != nil || seen == nil {
+		seen.End(observe.Acquired{}, err)
 		return
 	}
-	held := observe.Held{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
+	held := observe.Acquired{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
 	a.mu.Lock()
 	told := func() {}
 	if a.watched = !held.Reentered; a.why != nil {
@@ -41,7 +41,7 @@ func (a *acquisition) tellEnd() func() {
 func (a *acquisition) Reentered() bool {
 	n := 0
 	for i, h := range a.held() {
-		if h != nil && h.Reentered() || h == nil && a.had != nil && a.had[i] {
+		if h != nil && h.Reentered() || h == nil && a.members[i].had {
 			n++
 		}
 	}

@@ -42,8 +42,9 @@ func (q *questions) next(a *acquisition) bool {
 	q.stands, q.mixed = false, false
 	others := 0
 	for i, m := range a.group.members {
-		refused := errors.Is(a.errs[i], fault.ErrRefused) || a.asked[i] // the round was over before it replied
-		q.missed[i] = refused || a.errs[i] != nil || q.missed[i] && a.members[i] == nil
+		of := &a.members[i]
+		refused := errors.Is(of.err, fault.ErrRefused) || of.asked // the round was over before it replied
+		q.missed[i] = refused || of.err != nil || q.missed[i] && of.held == nil
 		q.queued[i] = refused && standable(m)
 		q.stands = q.stands || q.queued[i]
 		q.mixed = q.mixed || q.missed[i] && !q.queued[i]
@@ -64,7 +65,7 @@ func (q *questions) next(a *acquisition) bool {
 // begin asks the first members of a round. It returns the others. stop ends waiting, and so the waits for members.
 func (q *questions) begin(waiting context.Context, stop func(), a *acquisition, r *request) (later []int) {
 	if q.stands {
-		time.AfterFunc(r.stays().ForAny(q.round, q.mixed), stop)
+		time.AfterFunc(r.stays().forAny(q.round, q.mixed), stop)
 	}
 	for i, m := range r.group.members {
 		switch {
@@ -81,7 +82,7 @@ func (q *questions) begin(waiting context.Context, stop func(), a *acquisition, 
 
 // goOn asks the members that are left, once one of the first ones is granted.
 func (q *questions) goOn(waiting context.Context, stop func(), a *acquisition, r *request, later []int) {
-	time.AfterFunc(r.stays().ForMajority(q.round), stop)
+	time.AfterFunc(r.stays().forMajority(q.round), stop)
 	for _, i := range later {
 		m := r.group.members[i]
 		t := a.terms(m, r.By, false)

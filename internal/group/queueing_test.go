@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // These tests cover members whose waiters stand in a queue in Redis: an attempt that does not wait never overtakes them.
@@ -19,6 +20,13 @@ import (
 type queued struct {
 	lock *client.Lock
 	turn chan struct{} // has a token while nobody holds it
+}
+
+// newLined returns a lock whose waiters stand in a line in Redis.
+func newLined(c *client.Client, name string) *client.Lock {
+	l := new(client.Lock)
+	l.Init(c, wire.Plain, name, name)
+	return l
 }
 
 func newQueued(c *client.Client, name string) *queued {

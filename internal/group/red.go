@@ -14,7 +14,6 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
@@ -37,8 +36,8 @@ func NewRed(members []client.Member, quorum func(need int, errs []error) error) 
 
 // takeMajority takes a majority of the members, and tries until it has one.
 func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
-	w := client.NewWakeups()
-	defer w.Stop()
+	w := newWakeups()
+	defer w.stop()
 	waiter, once, err := r.awaitTurn(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for {
 		q.round++
 		a, asked := r.newAcquisition(), clock.Now()
-		granted := r.poll(ctx, a, q, w.C())
+		granted := r.poll(ctx, a, q, w.c())
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
 			continue
@@ -66,23 +65,20 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 				err = r.hearOut(ctx, a)
 			}
 			waiter.Share(constant(forOthers(err)))
-			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
+			return nil, cleanedUp(r.ended(ctx, err), released)
 		}
 		if final := r.final(a); final != nil {
 			waiter.Share(constant(final))
-			return nil, verdict.CleanedUp(final, released)
+			return nil, cleanedUp(final, released)
 		}
-		if q.round == 1 {
-			defer r.waits()()
-		}
-		silent := r.outage.Noticed(asked, clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
-		clientOf(r.group).TellUnanswered(silent, r.group.description, true, err)
+		r.wait.Sleeps()
+		r.wait.GoesOn(asked, !errors.Is(err, fault.ErrUnavailable), err)
 		stands := q.next(a)
-		w.Listen(a.refusing())
+		w.listen(a.refusing())
 		if pause := clock.Backoff(q.round, time.Second, nil); !stands {
-			r.pause(pause, w.C())
+			r.pause(pause, w.c())
 		} else if q.mixed { // a round is over at once if too many members fail, however long it would stand
-			r.pause(max(pause-clock.Now().Sub(asked), 0), w.C())
+			r.pause(max(pause-clock.Now().Sub(asked), 0), w.c())
 		}
 		if r.isOver() {
 			_, err = r.outcome(ctx)
@@ -114,7 +110,7 @@ func (r *request) hearOut(ctx context.Context, a *acquisition) error {
 func (a *acquisition) asks() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Contains(a.asked, true)
+	return slices.ContainsFunc(a.members, func(m membership) bool { return m.asked })
 }
 
 // forOthers returns the outcome of the request for those behind it, as of a moment.
@@ -168,8 +164,8 @@ func (a *acquisition) standing(later int) (done, granted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	open := later
-	for i, asked := range a.asked {
-		if asked && !a.holds(i) {
+	for i, m := range a.members {
+		if m.asked && !a.holds(i) {
 			open++
 		}
 	}
@@ -189,15 +185,17 @@ func (r *request) final(a *acquisition) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	failed := 0
-	for _, err := range a.errs {
-		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !client.Retryable(err) {
+	errs := make([]error, len(a.members))
+	for i, m := range a.members {
+		err := m.err
+		if errs[i] = err; err != nil && !errors.Is(err, fault.ErrNotAcquired) && !client.Retryable(err) {
 			failed++
 		}
 	}
-	if failed <= len(a.errs)-r.group.need {
+	if failed <= len(errs)-r.group.need {
 		return nil
 	}
-	return a.group.rule().Of(a.errs)
+	return a.group.rule().of(errs)
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
@@ -205,7 +203,7 @@ func (a *acquisition) refusing() (locks []*client.Lock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
-		if errors.Is(a.errs[i], fault.ErrRefused) && !standable(m) {
+		if errors.Is(a.members[i].err, fault.ErrRefused) && !standable(m) {
 			locks = append(locks, m.Locks()[0])
 		}
 	}
@@ -258,14 +256,14 @@ func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 	m := a.group.members[i]
 	t.As = a.as[i] // the context of a later question says nothing
 	t.Progress = new(outcome.Progress)
-	a.said.Asked(i, t.Progress, clock.Now())
+	a.said.asked(i, t.Progress, clock.Now())
 	a.mu.Lock()
-	a.asked[i] = true
+	a.members[i].asked = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
 		h, err := client.TakeSafely(ctx, m, t)
-		a.said.Took(i, t.Progress, err == nil && h.Waited(), err)
+		a.said.took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
 		case !a.add(i, h):
@@ -274,7 +272,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 			clientOf(m).Reports().Event(notice.Reacquired, labelOf(m), nil)
 		}
 		a.mu.Lock()
-		a.asked[i], a.errs[i] = false, err
+		a.members[i].asked, a.members[i].err = false, err
 		a.mu.Unlock()
 		select {
 		case a.changed <- struct{}{}:
@@ -341,8 +339,9 @@ func (a *acquisition) reacquire(pause time.Duration) {
 func (a *acquisition) forgetLost(pause time.Duration) map[int]client.Held {
 	missing := make(map[int]client.Held)
 	a.mu.Lock()
-	for i, h := range a.members {
-		if !a.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
+	for i, m := range a.members {
+		h := m.held
+		if !m.asked && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
 			missing[i] = h
 		}
 	}
@@ -353,7 +352,7 @@ func (a *acquisition) forgetLost(pause time.Duration) map[int]client.Held {
 		a.timer.Reset(pause)
 	}
 	for i := range missing {
-		a.asked[i], a.members[i] = true, nil
+		a.members[i].asked, a.members[i].held = true, nil
 	}
 	a.mu.Unlock()
 	tell()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
@@ -26,62 +25,62 @@ func (a *acquisition) release(ctx context.Context) error {
 	case done:
 		return nil
 	case wasLost:
-		return g.wrap(g.rule().Lost(u.Errs), "unlock")
+		return g.wrap(g.rule().lost(u.errs), "unlock")
 	}
-	return g.wrap(g.rule().Of(u.Errs), "unlock")
+	return g.wrap(g.rule().of(u.errs), "unlock")
 }
 
 // unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
 // that hangs is unlocked in the background.
-func (a *acquisition) unlockAll(ctx context.Context) *client.Unlocking {
-	u := client.NewUnlocking(a.held(), a.group.locks)
+func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
+	u := newUnlocking(a.held(), a.group.locks)
 	multi, begun := a.group.quorum == nil, time.Now()
-	for i := range u.Members {
+	for i := range u.members {
 		if i > 0 || !multi {
-			u.Begin(ctx, i)
+			u.begin(ctx, i)
 		}
 	}
 	if multi { // the first member comes last, because others wait for it; all have one command timeout together
-		u.Await(nil)
-		u.Begin(ctx, 0)
-		u.AwaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
+		u.await(unlimited, u.all)
+		u.begin(ctx, 0)
+		u.awaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
 	} else {
-		u.Await(func() bool {
+		u.await(unlimited, func() bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			done, _ := a.released(u)
-			return done
+			return done || u.all()
 		})
 	}
-	u.Linger(minTimeout)
+	u.linger(minTimeout)
 	return u
 }
 
 // released reports whether the members that are not known to be released no longer exclude others, and whether enough were
 // held until they were unlocked. Otherwise, it reports whether the group is known to have been lost. a.mu must be held.
-func (a *acquisition) released(u *client.Unlocking) (done, wasLost bool) {
+func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
 	left, gone := 0, false
-	for i, h := range u.Members {
+	for i, h := range u.members {
 		switch {
-		case h == nil || u.Succeeded(i):
-		case u.Gone(i):
+		case h == nil || u.succeeded(i):
+		case u.gone(i):
 			gone = true
 		default:
 			left++
 		}
 	}
-	if left > len(u.Members)-a.group.need {
+	if left > len(u.members)-a.group.need {
 		return false, false
 	}
 	// A member whose unlock succeeded was held until then, and so excluded others.
-	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.Succeeded)
+	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.succeeded)
 	return !wasLost, wasLost
 }
 
 // abandon ends a request that cannot go on. It releases the members that it has in the background.
 func (r *request) abandon() {
-	if a := r.made; a != nil && a.close() {
-		client.Runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
+	if a := r.made; a != nil && a.close(false) {
+		runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
 	}
 }
 
@@ -89,12 +88,12 @@ func (r *request) abandon() {
 // them only as long as the request may last, and for a short time. It returns what failed until then. A member that has not
 // replied yet is released when it replies.
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
-	a.close()
+	a.close(false)
 	result := make(chan error, 1)
-	client.Runner(a.group.locks).Background(func() {
+	runner(a.group.locks).Background(func() {
 		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
-		result <- errors.Join(slices.DeleteFunc(u.Errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
+		result <- errors.Join(slices.DeleteFunc(u.errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
 	})
 	enough := time.NewTimer(r.floor)
 	defer enough.Stop()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/stay"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // request is one acquisition of a group under way. Its As says for whom it acquires each of its locks. Its By
@@ -26,19 +23,19 @@ import (
 type request struct {
 	client.Terms
 	group  *Group
-	seen   *observe.Sight // nil means that nobody observes it
-	had    []bool         // of a red lock that is observed: the members that the owner holds
-	plain  bool           // the context has no owner for any member
-	who    owner.Who      // whose unlock ends it
-	made   *acquisition   // the one of the present round; nil means none yet
+	seen   *observe.Span // nil means that nobody observes it
+	had    []bool        // of a red lock that is observed: the members that the owner holds
+	plain  bool          // the context has no owner for any member
+	who    owner.Who     // whose unlock ends it
+	made   *acquisition  // the one of the present round; nil means none yet
 	start  time.Time
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
 	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended
 	bound  <-chan struct{}                                 // closed at By, or when ctx has ended
-	said   *verdict.Account                                // what its members have answered
+	said   *account                                        // what its members have answered
 	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
 	before error                                           // what the one before it in that queue said last; nil means nothing
-	outage outcome.Silence                                 // of a red lock
+	wait   client.Wait                                     // of a red lock: each member of a multi lock has its own
 
 	looked  time.Duration // when it last looked whether it waits for itself, since the start
 	accused bool          // the log says that it does
@@ -46,7 +43,7 @@ type request struct {
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.
 func (g *Group) newRequest(ctx context.Context, t client.Terms) (r *request, cancel func()) {
-	r = &request{Terms: t, group: g, start: time.Now()}
+	r = &request{Terms: t, group: g, start: time.Now(), wait: client.NewWait(clientOf(g), g.description, g.timeout())}
 	r.asks(ctx)
 	var acks, first time.Duration
 	for _, l := range g.locks {
@@ -61,18 +58,19 @@ func (g *Group) newRequest(ctx context.Context, t client.Terms) (r *request, can
 	default:
 		r.By = r.start.Add(first)
 	}
-	waiting, bounded := ctx, ctx
-	endWait, endBound := func() {}, func() {}
+	var end, last time.Time
 	if r.Limited {
-		waiting, endWait = context.WithDeadline(client.Calm(ctx), r.start.Add(r.Wait))
+		end = r.start.Add(r.Wait)
 	}
 	if !r.By.IsZero() {
-		bounded, endBound = context.WithDeadline(client.Calm(ctx), r.By.Add(acks))
+		last = r.By.Add(acks)
 	}
+	waiting, endWait := client.Until(ctx, end)
+	bounded, endBound := client.Until(ctx, last)
 	r.over, r.bound = waiting.Done(), bounded.Done()
-	r.said = verdict.NewAccount(g.rule(), r.floor)
+	r.said = newAccount(g.rule(), r.floor)
 	r.Progress.Follow(r.known)
-	return r, func() { endWait(); endBound() }
+	return r, func() { endWait(); endBound(); r.wait.End() }
 }
 
 // asks sets for whom the request asks for each lock: for the owner of a hold of it in the context, or of the context. For all others, it asks for
@@ -101,16 +99,16 @@ func (r *request) as(i int) []owner.Who {
 func (r *request) known(now clock.Instant) outcome.Result {
 	if w := r.behind.Load(); w != nil {
 		if of := w.Shared(); of != nil {
-			return verdict.ResultOf(of(now))
+			return resultOf(of(now))
 		}
 		return outcome.Result{}
 	}
-	return verdict.ResultOf(r.certain(now))
+	return resultOf(r.certain(now))
 }
 
 // certain returns what the members have said for certain, to this request or to the one before it. Nil means nothing.
 func (r *request) certain(now clock.Instant) error {
-	if certain, err := r.said.At(now); certain {
+	if certain, err := r.said.at(now); certain {
 		return err
 	}
 	return r.before
@@ -119,7 +117,7 @@ func (r *request) certain(now clock.Instant) error {
 // outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
 // there was anything to say.
 func (r *request) outcome(ctx context.Context) (certain bool, err error) {
-	certain, err = r.said.At(clock.Now())
+	certain, err = r.said.at(clock.Now())
 	switch {
 	case certain:
 		return true, err
@@ -174,24 +172,23 @@ func (r *request) ask(ctx context.Context, i int, most time.Duration) (h client.
 	if most >= 0 && r.By.IsZero() {
 		t.By = time.Now().Add(max(most, clientOf(m).Config().Table.CommandTimeout))
 	}
-	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.Known() {
+	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.known() {
 		t.By = end
 	}
-	r.said.Asked(i, t.Progress, clock.Now())
+	r.said.asked(i, t.Progress, clock.Now())
 	h, err = m.Take(ctx, t)
-	r.said.Took(i, t.Progress, err == nil && h.Waited(), err)
+	r.said.took(i, t.Progress, err == nil && h.Waited(), err)
 	return h, err
 }
 
 // stays returns for how long the request stands in the queues of members.
-func (r *request) stays() stay.Rule {
-	var rule stay.Rule
+func (r *request) stays() (s stays) {
 	for i, l := range r.group.locks {
-		if d := cmp.Or(r.Lease, l.Client().Config().Table.WatchdogTimeout); i == 0 || d < rule.Lease {
-			rule.Lease = d
+		if d := cmp.Or(r.Lease, l.Client().Config().Table.WatchdogTimeout); i == 0 || d < s.lease {
+			s.lease = d
 		}
 	}
-	return rule
+	return s
 }
 
 // queues reports whether the waiters of a member stand in a queue in Redis.
@@ -200,31 +197,18 @@ func queues(m client.Member) bool { return slices.ContainsFunc(m.Locks(), (*clie
 // pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
 // closes.
 func (r *request) pause(most time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	client := clientOf(r.group)
-	closing := client.Stopping()
-	if client.IsStopping() {
+	c := clientOf(r.group)
+	closing := c.Stopping()
+	if c.IsStopping() {
 		closing = nil // a red lock may go on without this client
 	}
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-r.over:
-	case <-closing:
-	}
+	client.Sleep(most, wake, nil, r.over, closing)
 }
 
-// ended returns the error of a request whose wait is over or whose context has ended. last is its outcome, and nil if there is
-// none. A cancellation by itself says nothing about Redis.
+// ended is [client.Ended] for the outcome of a request, which is nil if there is none.
 func (r *request) ended(ctx context.Context, last error) error {
-	switch {
-	case ctx.Err() == nil:
-		return last
-	case last == nil:
-		return client.EndOf(ctx)
-	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
-		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, client.EndOf(ctx))
+	if ctx.Err() != nil && errors.Is(last, fault.ErrNotAcquired) {
+		last = fault.ErrNotAcquired // not ErrRefused, because the context ended the wait
 	}
-	return client.WithEnd(ctx, last)
+	return client.Ended(ctx, last)
 }

@@ -39,7 +39,7 @@ func apart(locks []*client.Lock) error {
 // refused. It asks once the wait is long, and then each time that it has become twice as long, so a wait costs nothing else.
 func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i int) bool) {
 	waited := time.Since(r.start)
-	if r.accused || waited < max(min(time.Second, r.stays().Lease/3), 2*r.looked) {
+	if r.accused || waited < max(min(time.Second, r.stays().lease/3), 2*r.looked) {
 		return
 	}
 	r.looked = waited
@@ -51,7 +51,7 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 	for i, m := range r.group.members {
 		if refused(i) && slices.ContainsFunc(m.Locks(), has) {
 			r.accused = true
-			clientOf(r.group).Log(r.group.line(notice.SelfDeadlock, notice.LogItself, nil))
+			clientOf(r.group).Log(r.group.entry(notice.SelfDeadlock, notice.LogItself, nil))
 			return
 		}
 	}
@@ -61,7 +61,7 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 func (a *acquisition) wasRefused(i int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return errors.Is(a.errs[i], fault.ErrRefused)
+	return errors.Is(a.members[i].err, fault.ErrRefused)
 }
 
 // Fields returns the holders in Redis of the members that are held.

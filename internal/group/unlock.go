@@ -24,7 +24,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 		if o != nil {
 			g.unlocked.Store(o)
 		}
-		if a.close() {
+		if a.close(false) {
 			return a.release(ctx)
 		}
 		g.forget(a) // another goroutine is unlocking it
@@ -35,24 +35,23 @@ func (g *Group) Unlock(ctx context.Context) error {
 // counts also once the hold is over, as for a single lock.
 func (g *Group) toUnlock(w owner.Who) (a *acquisition, o *owner.Owner) {
 	o, by := w.Now()
-	left := g.owed(w.Holds)
-	switch {
-	case by == nil && left != nil && left.Err() != nil:
-		return left, o
-	case o != nil:
-		a = g.latest(o)
-	default:
-		a = g.soonest()
+	state := func(a *acquisition) owner.State {
+		return owner.State{Plain: a.plain, Lost: a.Err() != nil, Deadline: a.Deadline().UnixNano()}
 	}
-	if left != nil && (a == nil || o == nil && !a.plain) {
-		a = left
+	if o != nil {
+		a = g.latest(o)
+	} else {
+		a = owner.Soonest(g.open.All(), state)
+	}
+	if by == nil {
+		a = owner.ToUnlock(o, a, g.owed(w.Holds), state)
 	}
 	return a, o
 }
 
 // notHeld returns why an unlock has nothing to end.
 func (g *Group) notHeld(o *owner.Owner) error {
-	if o == nil && g.locked.Load() || o != nil && g.unlocked.Load() == o {
+	if owner.UnlockedAlready(o, g.unlocked.Load(), g.locked.Load()) {
 		return fault.ErrUnlockedAlready
 	}
 	return fault.ErrNeverLocked
@@ -75,32 +74,6 @@ func (g *Group) remember(a *acquisition) {
 func (g *Group) forget(a *acquisition) {
 	g.open.Remove(a)
 	ownedBy(a.owner).Remove(a)
-}
-
-// soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
-// first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
-func (g *Group) soonest() *acquisition {
-	open := g.open.All()
-	if len(open) == 0 {
-		return nil
-	}
-	rank := func(a *acquisition) int {
-		switch lost := a.Err() != nil; {
-		case a.plain && lost:
-			return 0
-		case a.plain:
-			return 1
-		case lost:
-			return 2
-		}
-		return 3
-	}
-	return slices.MinFunc(open, func(a, b *acquisition) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return a.Deadline().Compare(b.Deadline())
-	})
 }
 
 // latest returns the last acquisition of the same group that an owner has yet to unlock, or nil.

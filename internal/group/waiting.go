@@ -46,7 +46,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 	if w.Head() == nil {
 		return w, false, nil
 	}
-	defer r.waits()()
+	r.wait.Sleeps()
 	r.behind.Store(w)
 	defer r.behind.Store(nil)
 	select {
@@ -71,13 +71,6 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 		err = fault.ErrNoAnswer
 	}
 	return nil, false, r.ended(ctx, err)
-}
-
-// waits counts the request among the waiting calls of the client, until the returned function is called.
-func (r *request) waits() (end func()) {
-	client := clientOf(r.group).Table()
-	client.Waits(1)
-	return func() { client.Waits(-1) }
 }
 
 // holds reports whether the owner holds a base lock.

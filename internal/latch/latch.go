@@ -210,8 +210,8 @@ func (w *Waiter) Told() bool {
 	return w.told
 }
 
-// Heard takes notice of a token in [Step.Wake].
-func (w *Waiter) Heard() {
+// OnMessage takes notice of a token in [Step.Wake].
+func (w *Waiter) OnMessage() {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
 	w.latch.look = true

@@ -124,7 +124,7 @@ func TestAMessageLetsThoseThroughWhoCameBeforeItsSubscription(t *testing.T) {
 	_, sure = s.Ready("a", 7)
 	require.True(t, sure)
 	require.True(t, rung(all[1]))
-	all[1].Heard()
+	all[1].OnMessage()
 	asks(t, all[1], start)
 	s.Opened("a", 7)
 	all[1].Answered(1, start)
@@ -160,7 +160,7 @@ func TestTheNextWaiterTakesOver(t *testing.T) {
 	third := s.Join("a", 0, false)
 	asks(t, second, start)
 	second.Answered(1, start)
-	second.Heard()
+	second.OnMessage()
 	asks(t, second, start)
 	second.Abandoned(false)
 	last, _ = second.Leave(start)
@@ -183,7 +183,7 @@ func TestAQuestionThatFailsIsAskedAgain(t *testing.T) {
 	w.Failed(outage, start)
 	until := sleeps(t, w, start).Until
 	require.Greater(t, until, start)
-	w.Heard()
+	w.OnMessage()
 	require.Equal(t, until, sleeps(t, w, start).Until, "a message does not hasten it")
 	asks(t, w, until)
 	w.Failed(outage, until)
@@ -237,7 +237,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 				opened = step
 				s.Opened("a", uint64(step))
 			case n < 9 && len(all) > 0:
-				all[random.IntN(len(all))].Heard()
+				all[random.IntN(len(all))].OnMessage()
 			case n < 10 && len(all) > 0:
 				i := random.IntN(len(all))
 				if all[i].asked >= 0 {
@@ -291,7 +291,7 @@ func TestAMessageIsNotLostWithTheWaiterThatTookIt(t *testing.T) {
 	s.Seen("a", moment)
 	require.True(t, rung(second))
 	sleeps(t, second, start)
-	first.Heard()
+	first.OnMessage()
 	done(t, first)
 	first.Leave(start)
 	require.True(t, rung(second))

@@ -4,6 +4,8 @@
 -- ARGV[1] lifetime  ms
 -- The arguments that follow are names and values, in turn.
 -- returns 1
+-- keeps rules P.7
+-- for every client
 
 redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])

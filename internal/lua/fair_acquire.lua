@@ -20,6 +20,9 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone or its seat; when refused {-1 minus the ms until
 -- another attempt may succeed, Unix us, 2 if nobody listens to the channel of its seat here, 4 if somebody does, and 0 if that was
 -- not looked up, and 16 more if it asked again and was not in the queue any more, 0 if it queues or else -1}
+-- keeps rules A.1, A.3, A.4, A.7, F.1, F.2, H, M.3, R.1, R.2, R.4, R.5, S.4, S.7, S.12, T.3
+-- for fair
+-- with tokens for fenced fair
 
 local token, tombstones = KEYS[6] and KEYS[5], KEYS[6] or KEYS[5]
 -- EXISTS counts a key as often as it is named, so one call tells which of the three there are.
@@ -55,10 +58,10 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
     hint = redis.call('PTTL', KEYS[1])
   else
     local head, braced = redis.call('LINDEX', KEYS[2], 0), string.byte(ARGV[7], -1) == 125 -- see foreign
-    if string.find(head, ':-', 1, true) and (string.byte(head, -1) == 125) == braced then
+    if string.find(head, SeatMark, 1, true) and (string.byte(head, -1) == 125) == braced then
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
-      if score and string.find(last, ':-', 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
+      if score and string.find(last, SeatMark, 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
         hint, ahead = wait, tonumber(score)
       end
     end
@@ -66,11 +69,11 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
   if hint >= 0 then
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local deadline = math.max(now + wait, math.floor(ahead)) + mark(ARGV[7], 0)
+    local deadline = math.max(now + wait, math.floor(ahead)) + mark(ARGV[7], StateAsked)
     -- Out of memory, Redis refuses this one. The functions know what to do then.
     if redis.pcall('ZADD', KEYS[3], 'NX', string.format('%.17g', deadline), ARGV[7]) == 1 then
       redis.call('RPUSH', KEYS[2], ARGV[7])
-      redis.call('HSET', KEYS[4], ARGV[7], ARGV[3] .. '|' .. ARGV[8] .. (token and '|t' or ''))
+      redis.call('HSET', KEYS[4], ARGV[7], ARGV[3] .. '|' .. ARGV[8] .. (token and TokenSuffix or ''))
       -- The last one has prolonged the life of the seats if it came within the same 10 s, or somebody before it has.
       if math.floor((ahead - wait) / 10000) ~= math.floor(now / 10000) then
         redis.call('PEXPIRE', KEYS[4], math.max(wait, 300000) + 10000)
@@ -102,7 +105,7 @@ if not locked then
   local given, leave, queued, passed = serve(q, asking)
   if not given and not leave then
     local drawn = token and raise(token) or 0
-    local failed = create(KEYS[1], ARGV[2], ARGV[1], 1)
+    local failed = create(KEYS[1], ARGV[2], ARGV[1])
     if queued and not failed then
       depart(q, asking, passed, nil, tonumber(ARGV[2]))
     end
@@ -115,8 +118,8 @@ else
   head, due = evict(q, asking)
 end
 local heard = 0
-if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and '|t' or '')) and ARGV[9] == '1' then
-  heard = 16
+if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and TokenSuffix or '')) and ARGV[9] == '1' then
+  heard = BitMissed
 end
 local hint
 if head == nil then
@@ -129,6 +132,6 @@ else
 end
 if wait > 0 and q.publish ~= 'NODE' then
   local _, _, hearers = listeners(q.publish, q.channel, q.channel .. ':' .. asking)
-  heard = heard + (hearers and (hearers == 0 and 2 or 4) or 0)
+  heard = heard + (hearers and (hearers == 0 and BitUnheard or BitHeard) or 0)
 end
 return {hint, q.micros, heard, wait > 0 and 0 or -1}

@@ -10,12 +10,13 @@
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, P.9, R.1, R.5, S.4, S.12, T.3
+-- for fair
+-- with tokens for fenced fair
 
--- HLEN fails on a key of another type, which DEL would destroy.
-if redis.call('HLEN', KEYS[1]) == 0 or heldByOthers(KEYS[1], ARGV[7]) then
+if not forced(KEYS[1], nil, ARGV[7]) then
   return 0
 end
-redis.call('DEL', KEYS[1])
 local q = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5])
 serve(q)
 return {1, q.micros}

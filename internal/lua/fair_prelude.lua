@@ -1,15 +1,15 @@
 -- Returns the fraction of a millisecond, an odd number of 2048ths, that marks the deadline of an rlock waiter. It shows the
--- waiter's state: 0 when it has asked, 1 when a message did not reach it since, and 2 when one did but it has not come. The
+-- waiter's state, see names.go. The
 -- fraction is derived from the waiter's name, because a Redisson waiter copies that of the deadline ahead. Versions of rlock
 -- before the rules of docs/rules.md R used other fractions. Their waiters count as Redisson's, which they resemble: one that
 -- acquires or leaves takes its wait off all deadlines behind it.
 local function mark(waiter, state)
-  return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
+  return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % NameParts * 2 + StateParts * state + 1) / DeadlineParts
 end
 
 -- Returns whether a waiter has a seat, by its name. Redisson's names end with the number of a thread.
 local function ours(waiter)
-  return string.find(waiter, ':-', 1, true)
+  return string.find(waiter, SeatMark, 1, true)
 end
 
 -- Returns whether a waiter waits for another lock. The locks x and {x} have one queue, by Redisson's rule. The seats of {x} end
@@ -40,8 +40,8 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil -- the fraction that it has copied may be one of its own by chance
   end
-  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
-  if state == 0 or state == 1 or state == 2 then
+  local state = (deadline % 1 - mark(waiter, StateAsked)) * DeadlineParts / StateParts
+  if state == StateAsked or state == StateUnreached or state == StateTold then
     return state
   end
 end
@@ -88,10 +88,10 @@ end
 -- yet whether the waiter listens to a sharded channel ('BOTH').
 local function reach(q, waiter)
   if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, MessageFree)
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
+  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, MessageFree)
   return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
 end
 
@@ -108,7 +108,7 @@ local function alert(q, place, client, lease)
     local number, term, wants = sitter(q.seats, waiter)
     local receivers
     if grantable(q, term, wants) then
-      receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
+      receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format(MessageLease .. ' %s %s', number, lease)) and 1 or 0
     else
       receivers = reach(q, waiter)
     end
@@ -145,12 +145,12 @@ local function give(q, waiter, passed, here, number, term, drawn)
   if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
     return nil
   end
-  local failed = settle(q.lock, term, client .. ':' .. number)
+  local failed = create(q.lock, term, client .. ':' .. number)
   if failed then
     return nil
   end
   if client ~= here then
-    local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
+    local message = string.format(MessageGranted .. ' %s %.0f %s %.0f', number, q.micros, term, drawn)
     if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
       redis.call('DEL', q.lock)
       return nil
@@ -196,30 +196,30 @@ local function serve(q, asking, here)
       local over = not deadline or deadline <= now
       if other then
         passed = passed + 1
-      elseif state == 1 and not over and deadline < now + 3001 then
+      elseif state == StateUnreached and not over and deadline < now + 3001 then
         passed, leave = passed + 1, math.max(leave, math.floor(deadline) - 2950)
       elseif given then
-        if state == 1 and over then
+        if state == StateUnreached and over then
           remove(q, waiter)
         else
-          date(q.deadlines, waiter, now + 3000, 1)
+          date(q.deadlines, waiter, now + 3000, StateUnreached)
           passed, leave = passed + 1, math.max(leave, now + 50)
         end
-      elseif over and state ~= 0 and state ~= 1 then
+      elseif over and state ~= StateAsked and state ~= StateUnreached then
         remove(q, waiter)
       else
         local receivers = reach(q, waiter)
         if receivers == 0 and state then
-          if state == 1 and over then
+          if state == StateUnreached and over then
             remove(q, waiter)
           else
-            date(q.deadlines, waiter, now + 3000, 1)
+            date(q.deadlines, waiter, now + 3000, StateUnreached)
             passed, leave = passed + 1, math.max(leave, now + 50)
           end
         elseif receivers or not over then
-          if receivers and asking and (state == 0 or state == 1) then
+          if receivers and asking and (state == StateAsked or state == StateUnreached) then
             deadline = now + 3000
-            date(q.deadlines, waiter, deadline, 2)
+            date(q.deadlines, waiter, deadline, StateTold)
           end
           return nil, deadline, false, passed
         else
@@ -271,7 +271,7 @@ local function deserted(q, asking)
 end
 
 -- Forgets who has a seat that is not in the queue. Redisson knows of no seats.
-local function sweep(q)
+local function sweepSeats(q)
   local all = redis.call('HGETALL', q.seats)
   for i = 1, #all, 2 do
     if not redis.call('ZSCORE', q.deadlines, all[i]) then
@@ -319,11 +319,11 @@ local function enqueue(q, asking, head, wait, number, rest)
       after = ahead + wait
     end
   end
-  date(q.deadlines, asking, math.max(deadline + others * 300000, after), 0)
+  date(q.deadlines, asking, math.max(deadline + others * 300000, after), StateAsked)
   redis.call('HSET', q.seats, asking, number .. rest)
   redis.call('PEXPIRE', q.seats, math.max(wait, 300000))
   if not queued and tonumber(number) % 64 == 0 and redis.call('HLEN', q.seats) > length + 128 then
-    sweep(q)
+    sweepSeats(q)
   end
   return queued
 end

@@ -14,6 +14,9 @@
 -- ARGV[6] seat       under which it may queue; empty means that it does not
 -- returns 1 when freed, 0 when not held; if a waiter of this client has the lock now {1 or 0, its number, Unix us, the ms of its
 -- lease, its token or 0}
+-- keeps rules A.1, A.5, A.6, F.2, R.1, R.4, R.5, S.3, S.4, S.12, T.3
+-- for fair
+-- with tokens for fenced fair
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 local left = redis.pcall('EXISTS', KEYS[1], KEYS[2]) -- while a slot moves, a cluster does not answer whether a key is gone

@@ -9,6 +9,8 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns the count that is left; 0 when the latch is open
+-- keeps rules 2, A.6, A.9
+-- for latches
 
 local answer = answered(KEYS[2], ARGV[3])
 if answer then
@@ -26,7 +28,7 @@ note(KEYS[2], ARGV[3], ARGV[2], left, ARGV[7])
 if count and redis.call('DECR', KEYS[1]) <= 0 then
   redis.call('DEL', KEYS[1])
   if count == 1 then -- Redisson announces nothing for a count that was not positive
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], LatchOpened)
   end
 end
 return left

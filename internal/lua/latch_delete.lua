@@ -8,6 +8,8 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when deleted, 0 when there was none
+-- keeps rules 2, A.6, A.9
+-- for latches
 
 local answer = answered(KEYS[2], ARGV[3])
 if answer then
@@ -25,5 +27,5 @@ if not count then
   return 0
 end
 redis.call('DEL', KEYS[1])
-announce(ARGV[5], ARGV[4], '1')
+announce(ARGV[5], ARGV[4], LatchChanged)
 return 1

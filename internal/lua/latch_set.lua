@@ -10,6 +10,8 @@
 -- ARGV[6] count
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when set, 0 when the latch has a count
+-- keeps rules 2, A.9
+-- for latches
 
 local answer = answered(KEYS[2], ARGV[3])
 if answer then
@@ -26,5 +28,5 @@ if count then
   return 0
 end
 redis.call('SET', KEYS[1], ARGV[6])
-announce(ARGV[5], ARGV[4], '1')
+announce(ARGV[5], ARGV[4], LatchChanged)
 return 1

@@ -15,6 +15,9 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
+-- keeps rules A.1, A.3, A.4, A.7, H, M.3, S.1, S.4, S.7, S.9, S.10, S.11, S.12
+-- for lock, spin, write
+-- with tokens for fenced, fenced write
 
 local token, tombstones = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
 -- EXISTS counts a key as often as it is named, so one call tells whether there is a lock or a line, and whether tombstones.
@@ -27,8 +30,8 @@ if found >= 3 then
 end
 if found == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
   local drawn = token and raise(token) or 0
-  if string.sub(ARGV[1], -6) == ':write' then
-    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], 1)
+  if string.sub(ARGV[1], -6) == WriteSuffix then
+    redis.call('HSET', KEYS[1], ModeField, WriteMode, ARGV[1], 1)
   else
     redis.call('HSET', KEYS[1], ARGV[1], 1)
   end
@@ -50,13 +53,13 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
 end
 
 local now = microseconds()
-local member = ARGV[1] .. '|' .. ARGV[6] .. (token and '|t' or '')
+local member = ARGV[1] .. '|' .. ARGV[6] .. (token and TokenSuffix or '')
 local ttl, hint = redis.call('PTTL', KEYS[1]), nil
 if ttl == -2 then
   if offered(KEYS[2], now) then
     if ARGV[6] == '' then -- it is one of the others
       local drawn = token and raise(token) or 0
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
     hint = -1 - 10
   else
@@ -72,7 +75,7 @@ if ttl == -2 then
         forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], now)
         count(KEYS[2], (listeners(ARGV[5], ARGV[4])))
       end
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
   end
 elseif ttl >= 0 then

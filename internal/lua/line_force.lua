@@ -11,17 +11,13 @@
 -- gives the lock to nobody
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, G.3, P.9, S.1, S.2, S.4, S.12
+-- for lock, spin, read, write
+-- with tokens for fenced, fenced write
 
--- HLEN fails on a key of another type, which DEL would destroy.
-local freed, now, side = redis.call('HLEN', KEYS[1]) > 0, microseconds(), ARGV[6]
-if freed then
-  if heldByOthers(KEYS[1], ARGV[7]) then
-    return 0
-  end
-  if (side == 'read' or side == 'write') and redis.call('HGET', KEYS[1], 'mode') ~= side then
-    return 0
-  end
-  redis.call('DEL', KEYS[1])
+local freed, now, side = forced(KEYS[1], ARGV[6], ARGV[7]), microseconds(), ARGV[6]
+if not freed and redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
 end
 local able, given, asked = false, nil, nil
 if redis.call('EXISTS', KEYS[2]) == 0 then

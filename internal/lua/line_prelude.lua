@@ -3,25 +3,10 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
--- Creates a lock for a holder. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore deleted
--- and the error returned; otherwise the result is nil.
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
-end
-
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
 -- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
 end
 
 -- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher
@@ -29,7 +14,7 @@ end
 -- returns how many listen to another channel, if that is known.
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, TwinName), own or base)
   if not counts or counts.err or not counts[4] then
     return 1, 2
   end
@@ -51,7 +36,7 @@ end
 -- Fails if the user may not remove waiters from the line. A script that removes none otherwise calls it before it gives one of
 -- them the lock, or adds one: whoever stays in the line for that reason would get the lock once more, when it has left.
 local function mayRemove(line)
-  redis.call('ZREM', line, '!')
+  redis.call('ZREM', line, WaiterMark)
 end
 
 -- Returns whether a member of the line is a mark. Marks sort behind all waiters.
@@ -62,7 +47,7 @@ end
 
 -- Removes a waiter from the line. The last waiter takes the marks with it.
 local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+  if redis.call('ZREM', line, member, WaiterMark .. member) > 0 then
     local first = redis.call('ZRANGE', line, 0, 0)[1]
     if first and marks(first) then
       redis.call('DEL', line)
@@ -70,21 +55,12 @@ local function forget(line, member)
   end
 end
 
--- Announces on Redisson's channel that a lock is free, or a read-write lock whose side of that name was left.
-local function announceFree(publish, base, side)
-  if side == 'write' then
-    announceWriter(publish, base)
-  else
-    announce(publish, base, '0')
-  end
-end
-
 -- Returns whether a public release was made less than 10 ms ago: then others may take the lock, which takes them a message and
 -- a command. A pump ends that after 1 ms. The process that released sends it when it has waited for about as long, and a
 -- watcher when one of the others has released.
 local function offered(line, now, pump)
-  local at = tonumber(redis.call('ZSCORE', line, '#o') or nil)
-  local age = at and now - (at - 4e15)
+  local at = tonumber(redis.call('ZSCORE', line, OfferMark) or nil)
+  local age = at and now - (at - OfferScore)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 
@@ -94,18 +70,18 @@ local function unwatched(line, watchers, now, urgent)
   if watchers >= 2 then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
+  local at, ms = tonumber(redis.call('ZSCORE', line, WatchMark) or nil), math.floor(now / 1000)
+  local age = at and ms - (at - WatchScore)
   if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
     return false
   end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', WatchScore + ms), WatchMark)
   return true
 end
 
 -- Returns some of the last waiters, the very last one first.
 local function latest(line)
-  return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
+  return redis.call('ZREVRANGEBYSCORE', line, WaitersEnd, 0, 'LIMIT', 0, 10)
 end
 
 -- Returns whether a message on a channel reaches somebody here. It does not send the message, because PUBLISH and SPUBLISH do not
@@ -113,7 +89,7 @@ end
 -- waiter would believe that it has a lock that is then given to the next one. If the user may not ask, a message that says
 -- nothing is counted instead.
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return (hearers(publish, channel) or announce(publish, channel, MessageLease)) > 0
 end
 
 -- Sends a message to a waiter, and returns whether somebody listens by the name of the channel. It sends it in any case: replicas and
@@ -128,7 +104,7 @@ end
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
     local client = string.match(member, '^(.-):') or ''
-    if client ~= but and deliver(publish, beside(base, client), '7') then
+    if client ~= but and deliver(publish, beside(base, client), MessageWatch) then
       return
     end
   end
@@ -136,13 +112,13 @@ end
 
 -- Returns how often the lock was given since the last public release.
 local function turns(line)
-  return math.max((tonumber(redis.call('ZSCORE', line, '#n') or nil) or 7e15) - 7e15, 0)
+  return math.max((tonumber(redis.call('ZSCORE', line, TurnsMark) or nil) or TurnsScore) - TurnsScore, 0)
 end
 
 -- Notes, while others listen and somebody waits, that the lock was given once more, or so often.
 local function count(line, others, times)
   if others > 0 and redis.call('EXISTS', line) == 1 then
-    redis.call('ZADD', line, string.format('%.0f', 7e15 + (times or turns(line) + 1)), '#n')
+    redis.call('ZADD', line, string.format('%.0f', TurnsScore + (times or turns(line) + 1)), TurnsMark)
   end
 end
 
@@ -156,7 +132,7 @@ local function forewarn(line, place, publish, base, lease, now)
       return
     end
     local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
+    if deliver(publish, beside(base, client or ''), string.format(MessageLease .. ' %s %s', number or 0, lease)) then
       return
     end
   end
@@ -190,21 +166,21 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local holder, client, number, term, wants = string.match(member, '^((.-):(%d+):?%a*)|(%d+)|?(t?)$')
       local asks, reached = term == '0' or wants == 't' and not token, 0
       if asks then
-        reached = client ~= waits and deliver(publish, beside(base, client), '8') and 1 or 0
+        reached = client ~= waits and deliver(publish, beside(base, client), MessageAsk) and 1 or 0
       elseif holder and hears(publish, beside(base, client)) then
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
+          reached = announce(publish, beside(base, client), string.format(MessageGranted .. ' %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
           if reached == 0 then
             redis.call('DEL', lock)
           end
         end
       end
-      local mark = '!' .. member
+      local mark = WaiterMark .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
         if passed > 0 or behind and not marks(behind) then
@@ -220,12 +196,12 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         return member
       end
       local at, ms = tonumber(redis.call('ZSCORE', line, mark) or nil), math.floor(now / 1000)
-      local age = at and ms - (at - 8e15)
+      local age = at and ms - (at - AwaitedScore)
       if age and age >= 3000 then
         redis.call('ZREM', line, member, mark)
       else
         if not age or age < 0 then
-          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
+          redis.call('ZADD', line, string.format('%.0f', AwaitedScore + ms), mark)
           if asks then
             forewarn(line, passed + 1, publish, base, 3000, now)
           end
@@ -247,7 +223,7 @@ end
 -- is out of memory, because ZREM needs none.
 -- Returns whether it is new.
 local function enlist(line, now, member)
-  redis.call('ZREM', line, '!' .. member)
+  redis.call('ZREM', line, WaiterMark .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
   redis.call('PEXPIRE', line, 300000)
   return added == 1
@@ -276,10 +252,10 @@ local function stand(line, member, publish, base, now, hint, more)
   local client = string.match(member, '^(.-):')
   local _, watchers, hearers = listeners(publish, base, beside(base, client))
   if hearers then
-    tell = tell + (hearers == 0 and 2 or 4)
+    tell = tell + (hearers == 0 and BitUnheard or BitHeard)
   end
   if unwatched(line, watchers, now) then
-    tell = tell + 1
+    tell = tell + BitWatch
     summon(latest(line), publish, base, client) -- the asker may be the one that watches
   end
   return {hint, now, tell, place}
@@ -294,10 +270,10 @@ end
 
 -- Offers a lock to the others: to readers, who wait for the end of a writer, and to whoever else knows of no line.
 local function offer(line, publish, base, now, watchers, side)
-  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
-  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+  redis.call('ZADD', line, string.format('%.0f', OfferScore + now), OfferMark, string.format('%.0f', TurnsScore), TurnsMark)
+  for _, message in ipairs(side == WriteMode and {MessageWriterLeft, MessageFree} or {MessageFree}) do
     if watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5') -- the message that follows is no reason to pump
+      announce(publish, beside(base, TwinName), MessageOwn) -- the message that follows is no reason to pump
     end
     announce(publish, base, message)
   end
@@ -312,8 +288,8 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
     return {0, now, 3, 0, 0, others} -- it may be a repetition: the reply to the public release was lost
   end
   local what, drawn, waiting = 0, 0, following == '' and 0 or 1
-  if others > 0 and freed and side ~= 'read' then
-    waiting = waiting + redis.call('ZCOUNT', line, 0, 3e15)
+  if others > 0 and freed and side ~= ReadMode then
+    waiting = waiting + redis.call('ZCOUNT', line, 0, WaitersEnd)
   end
   local times = waiting > 0 and others > 0 and turns(line) + 1 or 1
   if waiting > 0 and others > 0 and times * others >= waiting then
@@ -330,10 +306,10 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
       end
     elseif following ~= '' then
       local able = true
-      if token and string.sub(following, -2) == '|t' then
+      if token and string.sub(following, -2) == TokenSuffix then
         able, drawn = pcall(raise, token)
       end
-      if able and not settle(lock, lease, string.match(following, '^[^|]*')) then
+      if able and not create(lock, lease, string.match(following, '^[^|]*')) then
         what = 2
         forget(line, following)
         count(line, others)

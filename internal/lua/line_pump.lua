@@ -9,8 +9,11 @@
 -- ARGV[4] base     Redisson's channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when a waiter has it, or was told to ask; 0 when not; -1 minus the ms to wait while others may take it
+-- keeps rules S.1, S.4, S.9, S.12
+-- for lock, spin, read, write
+-- with tokens for fenced, fenced write
 
-if redis.call('EXISTS', KEYS[2]) == 0 or redis.call('ZCOUNT', KEYS[2], 0, 3e15) == 0 then
+if redis.call('EXISTS', KEYS[2]) == 0 or redis.call('ZCOUNT', KEYS[2], 0, WaitersEnd) == 0 then
   return 0
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then

@@ -13,6 +13,8 @@
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held; where writers wait for the free lock {1, Unix us, 1 if one of them has it or is asked
 -- to take it, 3 if it is still offered to others, or else 0, 0, 0, how many others listen}
+-- keeps rules A.1, A.5, G.1, G.3, G.4, S.1, S.2, S.4, S.9
+-- for read
 
 local own, ttl = redis.call('PTTL', KEYS[3]), redis.call('PTTL', KEYS[1])
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
@@ -21,7 +23,7 @@ abandon(KEYS[4], ARGV[3], ARGV[2])
 -- A writer's lease does not depend on readers. A hold that was not the longest did not determine how long the lock lasts.
 -- The margin of 100 ms is there because the clock may move between setting the two expiries.
 -- As long as there were more readers than 16, the lock may have become too long.
-if freed ~= 1 or redis.call('HGET', KEYS[1], 'mode') == 'write' then
+if freed ~= 1 or redis.call('HGET', KEYS[1], ModeField) == WriteMode then
   return freed
 end
 local size = redis.call('HLEN', KEYS[1])
@@ -32,7 +34,7 @@ local left = size > 1 and longest(KEYS[1], size, ttl, ARGV[3]) or 0
 if left <= 0 then
   redis.call('DEL', KEYS[1])
   if redis.pcall('EXISTS', KEYS[2]) ~= 1 then
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], MessageFree)
     return 1
   end
 end
@@ -43,7 +45,7 @@ if left > 0 then
     redis.call('PEXPIRE', KEYS[1], left)
   end
   if left + 100 < ttl then -- a waiting writer was told a longer lease, and sleeps that long
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], MessageFree)
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], left)
   end
   return 1
@@ -55,12 +57,12 @@ local able, reply = pcall(function()
     return {1, now, 3, 0, 0, others}
   end
   mayRemove(KEYS[2])
-  return pass(KEYS[1], KEYS[2], nil, ARGV[5], ARGV[4], now, 'read', true, '', 0)
+  return pass(KEYS[1], KEYS[2], nil, ARGV[5], ARGV[4], now, ReadMode, true, '', 0)
 end)
 if able then
   return reply
 end
-announce(ARGV[5], ARGV[4], '0')
+announce(ARGV[5], ARGV[4], MessageFree)
 if denied(reply) then
   return failure(reply)
 end

@@ -20,6 +20,9 @@
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
 -- 3 the next holder stands in the line
+-- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12
+-- for lock, spin, write
+-- with tokens for fenced, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 local plain, left = not ARGV[7] and ARGV[2] == '0', nil
@@ -30,42 +33,37 @@ if plain then
       return freed
     end
     if ARGV[5] == 'PUBLISH' then
-      redis.pcall('PUBLISH', ARGV[4], '0')
+      redis.pcall('PUBLISH', ARGV[4], MessageFree)
       return 1
     end
     if ARGV[5] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[4], '0')
+      redis.pcall('SPUBLISH', ARGV[4], MessageFree)
       return 1
     end
   end
 end
 
 -- functions
-if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
+if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == WriteSuffix then
   local rest = redis.pcall('HGETALL', KEYS[1])
-  if #rest == 2 and rest[1] == 'mode' then -- nobody reads, and nobody is in the line
+  if #rest == 2 and rest[1] == ModeField then -- nobody reads, and nobody is in the line
     redis.call('DEL', KEYS[1])
-    announce(ARGV[5], ARGV[4], '1')
-    announce(ARGV[5], ARGV[4], '0')
+    announceFree(ARGV[5], ARGV[4], WriteMode)
     return 1
   end
 end
 
 -- functions
 local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7] or ''
-local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
+local side = string.sub(ARGV[1], -6) == WriteSuffix and WriteMode or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then
-  local size = redis.call('HLEN', KEYS[1])
-  local reads = size > 1 and longest(KEYS[1], size, redis.call('PTTL', KEYS[1]), ARGV[3]) or 0
+  local reads = leaveWrite(KEYS[1], ARGV[3])
   if reads > 0 then
-    redis.call('HSET', KEYS[1], 'mode', 'read')
-    redis.call('PEXPIRE', KEYS[1], reads) -- so a dead reader blocks writers for its own lease, not for the writer's
-    announceWriter(ARGV[5], ARGV[4])
+    announceFree(ARGV[5], ARGV[4], side)
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], reads)
     return able and 1 or failure(reply)
   end
-  redis.call('DEL', KEYS[1])
   left = nil
 end
 if not able then
@@ -89,11 +87,11 @@ if left == 0 then
   local others = listeners(ARGV[5], ARGV[4])
   local now, drawn = nil, 0
   able, now = pcall(microseconds)
-  if able and others == 0 and token and string.sub(following, -2) == '|t' then
+  if able and others == 0 and token and string.sub(following, -2) == TokenSuffix then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then
-    if able and not settle(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
+    if able and not create(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
       return {1, now, 2, drawn, 0, 0}
     end
     announceFree(ARGV[5], ARGV[4], side)

@@ -8,6 +8,9 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] last       the holder that gives the lock up
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
+-- keeps rules A.1, E.2, M.3
+-- for lock, write
+-- with tokens for fenced, fenced write
 
 local token, tombstones = KEYS[3] and KEYS[2], KEYS[3] or KEYS[2]
 local latest = token and redis.call('GET', token)

@@ -5,6 +5,8 @@
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
+-- keeps rules A.6, Q.2
+-- for lock, fenced, spin, fair, fenced fair
 
 if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
   return redis.call('HEXISTS', KEYS[1], ARGV[1])

@@ -4,6 +4,8 @@
 -- ARGV[1]   lease   ms; a longer lease stays as it is
 -- ARGV[i+1] holder  of KEYS[i]
 -- returns for each of KEYS 1 if renewed, 0 if that holder is gone
+-- keeps rules A.2, A.4, A.6
+-- for lock, fenced, spin, fair, fenced fair, write, fenced write
 
 local renewed = {}
 for i, key in ipairs(KEYS) do

@@ -8,6 +8,9 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] last       the holder that gives the lock up
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
+-- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10
+-- for lock, fenced, spin, fair, fenced fair, write, fenced write
+-- with tokens for fenced, fenced fair, fenced write
 
 local token, tombstones = KEYS[3] and KEYS[2], KEYS[3] or KEYS[2]
 local latest = token and redis.call('GET', token)

@@ -16,6 +16,8 @@
 -- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
+-- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12, V.1
+-- for plain semaphore
 
 local value, wrong = counter(KEYS[1])
 if wrong then
@@ -30,7 +32,7 @@ elseif receipt then
 end
 local wants = permitsOf(ARGV[1])
 if not value and (not KEYS[3] or ARGV[6] == '' or ARGV[7] == '1') then
-  return {-86400001, 0, 8, -1}
+  return {-86400001, 0, BitNotSetUp, -1}
 elseif value and not KEYS[3] and value < wants then
   return {-86400001, 0, 0, -1}
 end
@@ -43,7 +45,7 @@ local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one
 local now, mine, rest = microseconds(), false, 3000
 if value then
   mayRemove(KEYS[3])
-  mine, rest = serve(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
+  mine, rest = tellFirst(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
   if mine then
     local left = receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
     forget(KEYS[3], member)
@@ -53,4 +55,4 @@ if value then
   end
 end
 local hint = -1 - (value and value >= wants and rest or 86400000)
-return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or 8)
+return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or BitNotSetUp)

@@ -11,6 +11,8 @@
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last      the holder that gives the permits up
 -- returns what semaphore_handover.lua does
+-- keeps rules A.1, A.6, E.2
+-- for plain semaphore
 
 local value, wrong = counter(KEYS[1])
 local last = string.match(ARGV[6], ':(%d+)')
@@ -28,7 +30,7 @@ elseif not isOut(mine) or isOut(theirs) then
 end
 keep(KEYS[2], redis.call('PTTL', KEYS[2]), ARGV[2]) -- a failure does no harm: renewals keep the receipts, too
 if not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and OthersListen or 0)
 end
 
 -- functions

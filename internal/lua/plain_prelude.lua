@@ -6,7 +6,7 @@ end
 -- Returns whether a receipt is that of permits which are out. It is a time that never comes, and after a point how many they are,
 -- if more than one. Any other one is a tombstone.
 local function isOut(receipt)
-  return receipt and string.sub(receipt, 1, 15) == '922337203685477'
+  return receipt and string.sub(receipt, 1, 15) == Never
 end
 
 -- Returns how many permits a holder has, or wants.
@@ -18,7 +18,7 @@ end
 -- Takes permits, and writes the receipt of a number, which has a time that never comes. Returns how many permits are left, or an
 -- error as a table; then the number has no receipt.
 local function receive(semaphore, receipts, number, wants, ttl, lifetime)
-  redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))
+  redis.call('HSET', receipts, number, Never .. (wants > 1 and string.format('.%.0f', wants) or ''))
   local result = keep(receipts, ttl, lifetime)
   if type(result) ~= 'table' then
     result = redis.pcall('DECRBY', semaphore, wants)

@@ -5,6 +5,8 @@
 -- ARGV[1] alive    the numbers, with spaces between them, that may have permits as far as the client knows
 -- ARGV[3] place    any number: of many receipts, it selects which are looked at
 -- returns 32 numbers: each number of a receipt, and how many permits it has; the rest are zeros
+-- keeps rules V.1
+-- for plain semaphore
 
 local alive, all, found = {}, {}, {}
 for number in string.gmatch(ARGV[1], '%d+') do

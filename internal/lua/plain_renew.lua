@@ -4,6 +4,8 @@
 -- KEYS[i] receipts hash: number -> Unix ms; a number that has permits has a time that never comes
 -- ARGV[1] lifetime ms
 -- returns for each of KEYS 1: receipts are not checked here
+-- keeps rules A.6
+-- for plain semaphore
 
 local kept, last = {}, nil
 for i, key in ipairs(KEYS) do

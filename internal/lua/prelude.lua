@@ -53,13 +53,18 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 
--- Creates a lock with these fields. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore
--- deleted and the error returned; otherwise the result is nil.
-local function create(key, lease, ...)
-  redis.call('HSET', key, ...)
-  local leased = redis.pcall('PEXPIRE', key, lease)
+-- Creates a lock for a holder, in a mode if it is one of a read-write lock. A lock without a lease would stay forever. If PEXPIRE
+-- fails, the lock is therefore deleted and the error returned; otherwise the result is nil.
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == WriteSuffix and WriteMode
+  if mode then
+    redis.call('HSET', lock, ModeField, mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
-    redis.call('DEL', key)
+    redis.call('DEL', lock)
     return leased
   end
 end
@@ -73,7 +78,7 @@ local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
     local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
+    if redis.call('HEXISTS', key, ModeField) == 1
       or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
@@ -94,11 +99,22 @@ local function heldByOthers(lock, holders)
     return count > 0
   end
   for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+    if field ~= ModeField and not allowed[field] then
       return true
     end
   end
   return false
+end
+
+-- Frees a lock from any holder, and returns whether it did. A lock with a mode is freed only from that side. holders are those of
+-- heldByOthers. HLEN fails on a key of another type, which DEL would destroy.
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == ReadMode or side == WriteMode) and redis.call('HGET', lock, ModeField) ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
 end
 
 -- Returns how many subscribe to a channel here, by its name. PUBLISH and SPUBLISH do not say that: they count whoever watches all

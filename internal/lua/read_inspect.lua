@@ -4,8 +4,10 @@
 -- KEYS[2] hold    a string that lives as long as that holder's hold; only if there is a holder to ask about
 -- ARGV[1] holder
 -- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
+-- keeps rules 2, B.10, G.1
+-- for read
 
-local mode = redis.call('HGET', KEYS[1], 'mode')
-local locked = mode == 'read' or (mode == 'write' and redis.call('HLEN', KEYS[1]) > 2)
+local mode = redis.call('HGET', KEYS[1], ModeField)
+local locked = mode == ReadMode or (mode == WriteMode and redis.call('HLEN', KEYS[1]) > 2)
 local held = KEYS[2] and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('EXISTS', KEYS[2]) == 1
 return {redis.call('PTTL', KEYS[1]), locked and 1 or 0, held and 1 or 0}

@@ -5,6 +5,8 @@
 -- ARGV[1]    lease   ms; a longer lease stays as it is
 -- ARGV[i+1]  holder  of KEYS[2i-1]
 -- returns for each lock 1 if renewed, 0 if that hold is gone
+-- keeps rules A.2, A.4, G.1
+-- for read
 
 local renewed = {}
 for i = 1, #KEYS / 2 do

@@ -26,12 +26,12 @@ local function longest(lock, size, ttl, number)
       cursor, fields = page[1], page[2]
     end
     for i = 1, #fields, 2 do
-      for entry = 1, fields[i] ~= 'mode' and math.max(tonumber(fields[i + 1]) or 0, 1) or 0 do
+      for entry = 1, fields[i] ~= ModeField and math.max(tonumber(fields[i + 1]) or 0, 1) or 0 do
         if looks == 200 then
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
+        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. HoldSuffix .. entry)
         if type(left) == 'table' then
           return math.max(ttl, most) -- while a slot moves, a cluster does not answer whether a key is gone
         end
@@ -45,10 +45,29 @@ local function longest(lock, size, ttl, number)
   return most
 end
 
--- Wakes every waiter after the writer has left, because readers and writers may now try. In a Java process, a 1 wakes
+-- Leaves a write lock whose writer was removed to its read holds, and returns for how long. Zero means that there was none, so that
+-- the lock is free.
+local function leaveWrite(lock, number)
+  local size = redis.call('HLEN', lock)
+  local left = size > 1 and longest(lock, size, redis.call('PTTL', lock), number) or 0
+  if left > 0 then
+    redis.call('HSET', lock, ModeField, ReadMode)
+    redis.call('PEXPIRE', lock, left) -- so a dead reader blocks writers for its own lease, not for the writer's
+  else
+    redis.call('DEL', lock)
+  end
+  return left
+end
+
+-- Announces on Redisson's channel that a lock is free, or a read-write lock whose side of that name was left. Returns how many
+-- listeners received the message.
+--
+-- Every waiter wakes after a writer has left, because readers and writers may now try. In a Java process, a 1 wakes
 -- every sleeping thread, but a thread that has subscribed and does not sleep yet misses it. A 0 wakes one thread, and is
 -- kept until that thread sleeps.
-local function announceWriter(publish, channel)
-  announce(publish, channel, '1')
-  return announce(publish, channel, '0')
+local function announceFree(publish, channel, side)
+  if side == WriteMode then
+    announce(publish, channel, MessageWriterLeft)
+  end
+  return announce(publish, channel, MessageFree)
 end

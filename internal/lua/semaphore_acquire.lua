@@ -18,6 +18,8 @@
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
 -- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
+-- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12
+-- for semaphore
 
 -- The caller that used this number has given up: its late command must not take permits that nobody gives back.
 -- EXISTS counts a key as often as it is named: an odd number says that there is a line.
@@ -29,7 +31,7 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
-  return {-86400001, 0, 8, -1}
+  return {-86400001, 0, BitNotSetUp, -1}
 end
 local ids, micros = idsOf(ARGV[1]), microseconds()
 local now = math.floor(micros / 1000)
@@ -46,7 +48,7 @@ end
 -- functions
 local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
 if not value then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, 8)
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, BitNotSetUp)
 end
 if KEYS[4] then
   mayRemove(KEYS[4])
@@ -68,7 +70,7 @@ end
 value = value + reclaimed
 local enough, rest = value >= #ids, 3000
 if KEYS[4] then
-  enough, rest = serve(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
+  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
 end
 if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))

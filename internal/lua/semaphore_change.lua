@@ -12,6 +12,8 @@
 -- ARGV[6] permits   how many there are in all from now on; or after a + how many more
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when changed, 0 when the result would be outside +-(2^31-1), Redisson's range
+-- keeps rules 2, A.6, A.9, T.3
+-- for semaphore, plain semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
 if answer then

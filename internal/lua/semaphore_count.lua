@@ -3,6 +3,8 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- returns {how many are free, how many are out, 1 if the semaphore is set up or else 0}
+-- keeps rules 2
+-- for semaphore, plain semaphore
 
 local value, wrong = counter(KEYS[1])
 if wrong then

@@ -12,6 +12,8 @@
 -- ARGV[6] ids       of 16 bytes each, without anything in between
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when given back, 0 when one of them is not out, or its lease is over
+-- keeps rules 2, A.6, A.9
+-- for semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
 if answer then

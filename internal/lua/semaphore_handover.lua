@@ -13,6 +13,8 @@
 -- ARGV[6] last       the holder that gives the permits up
 -- returns how many permits are free when given, plus 2^32 if others stand in the line, and 2^33 if somebody listens who knows of
 -- no line; -2 when nothing was done: the last holder has to give its permits back
+-- keeps rules A.1, A.6, E.2
+-- for semaphore
 
 local value, wrong = counter(KEYS[1])
 if wrong then
@@ -32,7 +34,7 @@ if removed < #mine and (added > 0 or out(KEYS[2], theirs) ~= 0) then
   return -2
 end
 if not KEYS[4] or redis.call('EXISTS', KEYS[4]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and OthersListen or 0)
 end
 
 -- functions

@@ -4,6 +4,8 @@
 -- ARGV[6] id
 -- ARGV[7] lease  ms from now; empty means that it stays as it is
 -- returns the ms; -1 for a permit without a lease, -2 when it is not out or its lease is over
+-- keeps rules A.6
+-- for semaphore
 
 redis.pcall('ZREM', KEYS[1], '')
 local score, now = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[6]) or nil), milliseconds()
@@ -14,4 +16,4 @@ if ARGV[7] ~= '' then
   score = now + ARGV[7]
   redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', score), ARGV[6])
 end
-return score >= 922337203685477 and -1 or score - now
+return score >= tonumber(Never) and -1 or score - now

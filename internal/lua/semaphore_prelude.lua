@@ -106,15 +106,15 @@ end
 -- Returns whether a waiter that wants more permits than are free stops those behind it: one that is reached, and has asked in the
 -- last 10 s, or since this was first looked at. The first ones of the line ask every 3 s.
 local function stops(line, member, publish, base, ms)
-  local mark = '!' .. member
+  local mark = WaiterMark .. member
   local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-  local age = ms - (at - 7.5e15)
-  if at > 0 and at < 8e15 and age >= 0 then
+  local age = ms - (at - StopScore)
+  if at > 0 and at < AwaitedScore and age >= 0 then
     return age < 10000
   end
   local reached = hears(publish, beside(base, string.match(member, '^(.-):')))
   if reached then
-    redis.call('ZADD', line, string.format('%.0f', 7.5e15 + ms), mark)
+    redis.call('ZADD', line, string.format('%.0f', StopScore + ms), mark)
   end
   return reached
 end
@@ -130,7 +130,7 @@ end
 --
 -- Returns whether enough permits are left for the asker, and for how many ms at most permits are kept for those before it. The
 -- user must have the right to remove waiters.
-local function serve(line, free, total, publish, base, now, asker, waiting)
+local function tellFirst(line, free, total, publish, base, now, asker, waiting)
   local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
   local client = waiting and string.match(asker, '^(.-):')
   local rest, over = 3000, false
@@ -157,25 +157,25 @@ local function serve(line, free, total, publish, base, now, asker, waiting)
       elseif member == asker then
         mine, asker, client, free, place = true, nil, nil, free - wants, place + 1
       else
-        local mark, its = '!' .. member, string.match(member, '^(.-):')
+        local mark, its = WaiterMark .. member, string.match(member, '^(.-):')
         local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-        local asked = at >= 8e15 and at < 8.5e15
-        local age = ms - (asked and at - 8e15 or at - 8.5e15)
-        local fresh = at < 8e15 or age < 0
+        local asked = at >= AwaitedScore and at < UnreachedScore
+        local age = ms - (asked and at - AwaitedScore or at - UnreachedScore)
+        local fresh = at < AwaitedScore or age < 0
         if its == client then
           place = place + 1
         elseif asked and not fresh and age < 3000 then
           free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
         elseif asked and not fresh then
           redis.call('ZREM', line, member, mark)
-        elseif deliver(publish, beside(base, its), '8') then
-          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
+        elseif deliver(publish, beside(base, its), MessageAsk) then
+          redis.call('ZADD', line, string.format('%.0f', AwaitedScore + ms), mark)
           free, place, told = free - wants, place + 1, true
         elseif not fresh and age >= 3000 then
           redis.call('ZREM', line, member, mark)
         else
           if fresh then
-            redis.call('ZADD', line, string.format('%.0f', 8.5e15 + ms), mark)
+            redis.call('ZADD', line, string.format('%.0f', UnreachedScore + ms), mark)
           end
           place = place + 1
         end
@@ -209,13 +209,13 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
     end
     local free = value or tonumber(redis.call('GET', semaphore) or nil) or 0
     if free > 0 then
-      serve(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
+      tellFirst(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
     end
     others, watchers = listeners(publish, base)
   end)
   if value and value > 0 and (others > 0 or not able) then
     if able and watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5') -- the message that follows is no reason to pump
+      announce(publish, beside(base, TwinName), MessageOwn) -- the message that follows is no reason to pump
     end
     announceValue(publish, base, value)
   end
@@ -230,7 +230,7 @@ local function makeWay(semaphore, line, leases, holder, value, publish, base)
   for _, member in ipairs(redis.call('ZRANGE', line, 0, 1)) do
     stand = stand or not marks(member) and string.match(member, '^(.-):') ~= client
   end
-  return value + (stand and 2 ^ 32 or 0) + (others > 0 and 2 ^ 33 or 0)
+  return value + (stand and OthersStand or 0) + (others > 0 and OthersListen or 0)
 end
 
 -- Tells those that wait that permits were given back by nobody who stands in the line.

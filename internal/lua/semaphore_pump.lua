@@ -9,8 +9,10 @@
 -- ARGV[4] base      Redisson's channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when waiters may have been told, 0 when not
+-- keeps rules S.1, S.4, S.9, S.12
+-- for semaphore, plain semaphore
 
-if redis.call('ZCOUNT', KEYS[2], 0, 3e15) == 0 then
+if redis.call('ZCOUNT', KEYS[2], 0, WaitersEnd) == 0 then
   return 0
 end
 
@@ -25,5 +27,5 @@ if value <= 0 then
 end
 mayRemove(KEYS[2])
 redis.call('PEXPIRE', KEYS[2], 300000)
-serve(KEYS[2], value, KEYS[3] and value + redis.call('ZCARD', KEYS[3]), ARGV[5], ARGV[4], microseconds())
+tellFirst(KEYS[2], value, KEYS[3] and value + redis.call('ZCARD', KEYS[3]), ARGV[5], ARGV[4], microseconds())
 return 1

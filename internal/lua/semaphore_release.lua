@@ -12,6 +12,8 @@
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] standing   ends its member of the line; empty means that it never stood there
 -- returns 1 when all of its permits were out, 0 when not
+-- keeps rules A.1, A.5, A.6, S.1, S.4, S.9, S.12
+-- for semaphore
 
 local ids = idsOf(ARGV[1])
 local removed, value = redis.pcall('ZREM', KEYS[2], unpack(ids)), nil -- fails if the key is now of another type

@@ -5,6 +5,8 @@
 -- ARGV[1]   lease   ms; a longer lease stays as it is
 -- ARGV[i+1] holder  of permits of KEYS[i], and after a further colon how many they are, if more than one
 -- returns for each of KEYS 1 if renewed, 0 if one of the holder's permits is gone
+-- keeps rules A.2, A.4, A.6
+-- for semaphore
 
 local score = string.format('%.0f', milliseconds() + ARGV[1])
 local renewed = {}

@@ -12,6 +12,8 @@
 -- ARGV[6] total     and after a space the ms after which the semaphore is gone; 0 means never
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns -1 when set up; when it was set up before, how many permits it has, at least 0
+-- keeps rules 2, A.9, T.3
+-- for semaphore, plain semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
 if answer then

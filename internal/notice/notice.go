@@ -20,7 +20,7 @@ type Receiver interface {
 	// Pump asks for a command that grants a free lock, after a pause, given the channel of this client's waiters for it.
 	Pump(channel string, after time.Duration)
 	// Log logs. It must not block.
-	Log(l Line)
+	Log(l Entry)
 }
 
 // watching is the begin or the end of a watch.
@@ -35,9 +35,9 @@ type pump struct {
 	after   time.Duration
 }
 
-// Line is a log line about a lock.
-type Line struct {
-	Sort    Sort
+// Entry is an entry of the log, about a lock.
+type Entry struct {
+	Event   Event
 	Lock    string // the user's name of it
 	Message *Message
 	Err     error // nil means none
@@ -48,7 +48,7 @@ type Line struct {
 type List struct {
 	endings  []ended
 	overs    []over
-	lines    []Line
+	entries  []Entry
 	unlisten []Listener
 	watching []watching
 	pumps    []pump
@@ -64,7 +64,7 @@ func (n *List) Alarm(at clock.Instant) {
 
 // Log adds a line about the lock that the user calls by a name. A nil err means none.
 func (n *List) Log(lock string, m *Message, err error) {
-	n.lines = append(n.lines, Line{Lock: lock, Message: m, Err: err})
+	n.entries = append(n.entries, Entry{Lock: lock, Message: m, Err: err})
 }
 
 // Watch adds the begin of a watch.
@@ -123,11 +123,11 @@ func (n *List) Deliver(to Receiver) {
 	for _, o := range n.overs {
 		o.watcher.Ended(o.at, o.how, o.why)
 	}
-	for _, l := range n.lines {
+	for _, l := range n.entries {
 		to.Log(l)
 	}
 	if n.watching != nil || n.pumps != nil || n.endings != nil || n.unlisten != nil || n.alarm != 0 ||
-		n.overs != nil || n.lines != nil {
+		n.overs != nil || n.entries != nil {
 		*n = List{}
 	}
 }

@@ -22,7 +22,7 @@ func (r *receiver) Unwatch(channel, _ string) { r.told = append(r.told, "unwatch
 func (r *receiver) Pump(channel string, _ time.Duration) {
 	r.told = append(r.told, "pump "+channel)
 }
-func (r *receiver) Log(l Line) { r.told = append(r.told, l.Message.Level.String()+" "+l.Lock) }
+func (r *receiver) Log(l Entry) { r.told = append(r.told, l.Message.Level.String()+" "+l.Lock) }
 
 var errOver = errors.New("over")
 

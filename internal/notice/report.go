@@ -2,37 +2,37 @@ package notice
 
 import "github.com/go-rlock/rlock/internal/clock"
 
-// Sort is what a line is about, for those who observe the client.
-type Sort uint8
+// Event is what a line is about, as observers get it.
+type Event string
 
-// The sorts of line. The root package documents those that an observer gets.
+// The events. The root package has the same strings, and documents them.
 const (
-	LogOnly Sort = iota
-	RenewalFailed
-	RenewalRecovered
-	Lost
-	SelfDeadlock
-	Dropped
-	SubscriptionLost
-	SubscriptionReplaced
-	Reacquired
-	PlaceLost
-	Unanswered
+	LogOnly              Event = "" // observers are not told
+	RenewalFailed        Event = "renewal_failed"
+	RenewalRecovered     Event = "renewal_recovered"
+	Lost                 Event = "lost"
+	SelfDeadlock         Event = "self_deadlock"
+	Dropped              Event = "dropped"
+	SubscriptionLost     Event = "subscription_lost"
+	SubscriptionReplaced Event = "subscription_replaced"
+	Reacquired           Event = "reacquired"
+	PlaceLost            Event = "place_lost"
+	Unanswered           Event = "unanswered"
 )
 
-// End is how a hold ended.
-type End uint8
+// End is how a hold ended, as observers get it.
+type End string
 
-// The ends of a hold.
+// The ends of a hold. The root package has the same strings, and documents them.
 const (
-	Unlocked    End = iota
-	LeaseEnded      // lost: the lease was over
-	Gone            // lost: Redis no longer had the holder
-	Forced          // lost: somebody unlocked it by force
-	MaxHold         // lost: it was held longer than is allowed
-	Overwritten     // lost: its key has another value
-	Closed          // the client was closed
-	Abandoned       // the program dropped the hold without an unlock
+	Unlocked    End = "unlocked"
+	LeaseEnded  End = "lease_ended"
+	Gone        End = "gone"
+	Forced      End = "forced"
+	TooLong     End = "too_long"
+	Overwritten End = "overwritten"
+	Closed      End = "closed"
+	Abandoned   End = "abandoned"
 )
 
 // Seen is what happened to an attempt.
@@ -59,14 +59,14 @@ type over struct {
 	why     error
 }
 
-// Over adds the end of a hold. A nil watcher means that nobody wants to know.
-func (n *List) Over(w Watcher, at clock.Instant, how End, why error) {
+// Ended adds the end of a hold. A nil watcher means that nobody wants to know.
+func (n *List) Ended(w Watcher, at clock.Instant, how End, why error) {
 	if w != nil {
 		n.overs = append(n.overs, over{w, at, how, why})
 	}
 }
 
 // Report adds a line that is also an event for observers.
-func (n *List) Report(sort Sort, lock string, m *Message, err error) {
-	n.lines = append(n.lines, Line{Sort: sort, Lock: lock, Message: m, Err: err})
+func (n *List) Report(e Event, lock string, m *Message, err error) {
+	n.entries = append(n.entries, Entry{Event: e, Lock: lock, Message: m, Err: err})
 }

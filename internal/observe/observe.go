@@ -55,14 +55,14 @@ type Ending struct {
 
 // Event is something else that happened.
 type Event struct {
-	Sort notice.Sort
-	Name string // empty if it concerns no single lock
-	At   time.Time
-	Err  error
+	Event notice.Event
+	Name  string // empty if it concerns no single lock
+	At    time.Time
+	Err   error
 }
 
-// Held is what was acquired.
-type Held struct {
+// Acquired is what was acquired.
+type Acquired struct {
 	By        bool // somebody holds it; not so a latch that is open
 	Reentered bool // its owner had all of it already
 	Token     uint64

@@ -36,7 +36,7 @@ func (o *told) Over(_ context.Context, e Ending)               { o.hold = e; o.i
 func (o *told) Event(Event)                                    { o.is("event") }
 func (o *told) Client(any, bool)                               { o.is("client") }
 
-var held = Held{By: true, Token: 7}
+var held = Acquired{By: true, Token: 7}
 
 var errLost = errors.New("lost")
 
@@ -57,10 +57,10 @@ func TestTheEndOfAHoldComesAfterItsBegin(t *testing.T) {
 // TestNoHoldNoEnd covers acquisitions after which there is no hold of their own.
 func TestNoHoldNoEnd(t *testing.T) {
 	t.Parallel()
-	for what, end := range map[string]func(v *Sight){
-		"failed":    func(v *Sight) { v.End(Held{}, errLost) },
-		"re-entry":  func(v *Sight) { v.End(Held{By: true, Reentered: true}, nil) },
-		"of nobody": func(v *Sight) { v.End(Held{}, nil) },
+	for what, end := range map[string]func(v *Span){
+		"failed":    func(v *Span) { v.End(Acquired{}, errLost) },
+		"re-entry":  func(v *Span) { v.End(Acquired{By: true, Reentered: true}, nil) },
+		"of nobody": func(v *Span) { v.End(Acquired{}, nil) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +169,7 @@ func TestNobodyObserves(t *testing.T) {
 	r := New(nil, nil)
 	v := r.Begin(t.Context(), Started{}, nil)
 	require.Nil(t, v)
-	require.Equal(t, t.Context(), v.Over(t.Context()))
+	require.Equal(t, t.Context(), v.Context(t.Context()))
 	v.Saw(notice.Seen{})
 	r.Event(notice.Lost, "", nil)
 	r.Wait(t.Context())

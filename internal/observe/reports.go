@@ -40,14 +40,14 @@ func New(observers []Observer, failed func(err error)) *Reports {
 }
 
 // Begin begins to observe an acquisition. ctx is the caller's. of is the group of which it is a member, or nil.
-func (r *Reports) Begin(ctx context.Context, s Started, of *Sight) *Sight {
+func (r *Reports) Begin(ctx context.Context, s Started, of *Span) *Span {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	r.open++
 	r.mu.Unlock()
-	v := &Sight{reports: r, ctx: of.Over(ctx), began: clock.Now(), started: s}
+	v := &Span{reports: r, ctx: of.Context(ctx), began: clock.Now(), started: s}
 	r.each(func(o Observer) {
 		if started := o.Start(v.ctx, s); started != nil {
 			v.ctx = valued{v.ctx, started} // what an observer leaves out stays
@@ -57,9 +57,9 @@ func (r *Reports) Begin(ctx context.Context, s Started, of *Sight) *Sight {
 }
 
 // Event reports an event, unless that is only for the log.
-func (r *Reports) Event(sort notice.Sort, name string, err error) {
-	if r != nil && sort != notice.LogOnly {
-		e := Event{Sort: sort, Name: name, At: time.Now(), Err: err}
+func (r *Reports) Event(what notice.Event, name string, err error) {
+	if r != nil && what != notice.LogOnly {
+		e := Event{Event: what, Name: name, At: time.Now(), Err: err}
 		r.add(func() { r.each(func(o Observer) { o.Event(e) }) })
 	}
 }
@@ -110,11 +110,11 @@ func (r *Reports) ends() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open--
-	r.settle()
+	r.tellIdle()
 }
 
-// settle tells those that wait if there is nothing left. r.mu must be held.
-func (r *Reports) settle() {
+// tellIdle tells those that wait if there is nothing left. r.mu must be held.
+func (r *Reports) tellIdle() {
 	if r.open == 0 && !r.running && r.idle != nil {
 		close(r.idle)
 		r.idle = nil
@@ -133,7 +133,7 @@ func (r *Reports) run() {
 		r.mu.Lock()
 		if len(r.waiting) == 0 {
 			over, r.running, r.waiting = true, false, nil
-			r.settle()
+			r.tellIdle()
 			r.mu.Unlock()
 			return
 		}
@@ -154,7 +154,7 @@ func (r *Reports) Wait(ctx context.Context) {
 		r.idle = make(chan struct{})
 	}
 	idle := r.idle
-	r.settle()
+	r.tellIdle()
 	r.mu.Unlock()
 	select {
 	case <-idle:

@@ -61,14 +61,14 @@ func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
 	t.Parallel()
 	var u Unlocks[int]
 	even := func(i int) bool { return i%2 == 0 }
-	less := func(a, b int) bool { return a < b }
-	require.Zero(t, u.First(even, less))
+	of := func(i int) State { return State{Deadline: int64(i)} }
+	require.Zero(t, u.Soonest(even, of))
 	for _, i := range []int{6, 3, 2, 4} {
 		u.Add(i)
 	}
-	require.Equal(t, 2, u.First(even, less))
+	require.Equal(t, 2, u.Soonest(even, of))
 	u.Lose(6)
-	require.Equal(t, 6, u.First(even, less))
+	require.Equal(t, 6, u.Soonest(even, of))
 	require.Equal(t, 3, u.Open())
 	u.Forget(6)
 	require.Empty(t, u.Lost())
@@ -77,4 +77,48 @@ func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
 	}
 	require.Len(t, u.Lost(), MaxLost)
 	require.NotContains(t, u.Lost(), 100, "the oldest one is forgotten")
+}
+
+func TestWithoutAnOwnerThePlainThenTheLostThenTheSoonestIsUnlocked(t *testing.T) {
+	t.Parallel()
+	inOrder := []State{
+		{Plain: true, Lost: true, Deadline: 7},
+		{Plain: true, Lost: true, Deadline: 9},
+		{Plain: true, Deadline: 1},
+		{Plain: true, Deadline: 3},
+		{Lost: true, Deadline: 5},
+		{Deadline: 2},
+		{Deadline: 4},
+	}
+	of := func(i int) State { return inOrder[i-1] }
+	require.Zero(t, Soonest(nil, of))
+	for first := 1; first <= len(inOrder); first++ {
+		for other := first + 1; other <= len(inOrder); other++ {
+			require.Equal(t, first, Soonest([]int{first, other}, of))
+			require.Equal(t, first, Soonest([]int{other, first}, of))
+		}
+	}
+}
+
+func TestWhatAClosedHoldLeftIsUnlocked(t *testing.T) {
+	t.Parallel()
+	o := new(Owner)
+	const plain, owned, left, lost = 1, 2, 3, 4
+	of := func(i int) State { return State{Plain: i == plain, Lost: i == lost} }
+	for _, c := range []struct {
+		of               *Owner
+		mine, left, want int
+	}{
+		{nil, 0, 0, 0},
+		{nil, 0, left, left},
+		{o, 0, left, left},
+		{o, owned, left, owned},
+		{nil, plain, left, plain},
+		{nil, owned, left, left},
+		{o, owned, lost, lost},
+		{nil, plain, lost, lost},
+		{nil, plain, 0, plain},
+	} {
+		require.Equal(t, c.want, ToUnlock(c.of, c.mine, c.left, of), "%+v", c)
+	}
 }

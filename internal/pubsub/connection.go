@@ -92,7 +92,7 @@ func (c *connection) keep(ctx context.Context) {
 			idleSince = now
 		}
 		if refused := c.deniedChannels(now); len(refused) > 0 {
-			c.hub.cfg.Refused(refused)
+			c.hub.cfg.OnRefused(refused)
 		}
 		c.hub.tellUnwatched(unwatched)
 		c.order(ctx, subscribe, unsubscribe)
@@ -123,7 +123,7 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 	for name, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case h.leaves || ch.over(now):
+		case h.leaves || ch.unused(now):
 			delete(h.channels, name)
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)

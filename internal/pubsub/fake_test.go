@@ -271,7 +271,7 @@ type fixture struct {
 	warnings []error
 	informed int
 	mu       sync.Mutex
-	calls    []string // "channel payload" of Hear, and "channel" of Freed, "channel is unwatched" of Unwatched, and so on
+	calls    []string // "channel payload" of OnMessage, "channel" of OnFreed, "channel is unwatched" of OnUnwatched, and so on
 }
 
 const clientID = "00000000-0000-4000-8000-000000000001"
@@ -284,17 +284,17 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 		f := &fixture{T: t, driver: d, tasks: task.New()}
 		f.hub = New(Config{
 			ClientID: clientID,
-			Sharded:  mode, Denied: func(err error) { f.warnings = append(f.warnings, err) },
-			Classic: func() { f.informed++ },
-			Lost:    func(error) {}, Replaced: func() {},
-			Hear: func(channel, payload string, order uint64, at clock.Instant) {
+			Sharded:  mode, OnDenied: func(err error) { f.warnings = append(f.warnings, err) },
+			OnClassic: func() { f.informed++ },
+			OnLost:    func(error) {}, OnReplaced: func() {},
+			OnMessage: func(channel, payload string, order uint64, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)
 				require.Equal(t, f.hub.Since(channel), order)
 				f.called(channel + " " + payload)
 			},
-			Freed:     func(channel string) { f.called(channel) },
-			Unwatched: func(channel string) { f.called(channel + " is unwatched") },
-			Refused:   func(channels []string) { f.called(strings.Join(channels, ",") + " is refused") },
+			OnFreed:     func(channel string) { f.called(channel) },
+			OnUnwatched: func(channel string) { f.called(channel + " is unwatched") },
+			OnRefused:   func(channels []string) { f.called(strings.Join(channels, ",") + " is refused") },
 		}, d, f.tasks)
 		defer func() {
 			f.close()
@@ -306,7 +306,7 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 	})
 }
 
-// called notes a call of Hear or Freed. These may call the hub.
+// called notes a call of OnMessage or OnFreed. These may call the hub.
 func (f *fixture) called(what string) {
 	f.hub.Epoch(what)
 	f.mu.Lock()
@@ -314,7 +314,7 @@ func (f *fixture) called(what string) {
 	f.calls = append(f.calls, what)
 }
 
-// heard returns the calls of Hear and Freed, and forgets them.
+// heard returns the calls of OnMessage and OnFreed, and forgets them.
 func (f *fixture) heard() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -365,7 +365,7 @@ func (f *fixture) after(d time.Duration) {
 // confirmed requires a channel to be subscribed, or not.
 func (f *fixture) confirmed(want bool, channel string) {
 	f.Helper()
-	_, subscribed := f.hub.Heard(channel)
+	_, subscribed := f.hub.Received(channel)
 	require.Equal(f, want, subscribed)
 }
 

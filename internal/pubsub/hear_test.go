@@ -20,7 +20,7 @@ func TestMessagesAreHeardInOrder(t *testing.T) {
 		s.published("gone", "6 18 1 2 3", "0", "8")
 		require.Equal(f, []string{"a 6 17 1700000000000000 3000 0", "a 7", "a ", "a 0 ", "gone 6 18 1 2 3"}, f.heard())
 		require.False(f, woken(wake))
-		messages, _ := f.hub.Heard("a")
+		messages, _ := f.hub.Received("a")
 		require.EqualValues(f, 4, messages)
 		for _, payload := range []string{"0", "1", "8"} {
 			s.published("a", payload)
@@ -123,7 +123,7 @@ func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
 		synctest.Wait()
 		f.driver.set(func() { s.silent = false })
 		s.published("a", "6 1 2 3 4", "7")
-		require.False(f, since("a", epoch), "Hear has these")
+		require.False(f, since("a", epoch), "OnMessage has these")
 		for _, payload := range []string{"8", "0", "1"} {
 			s.published("a", payload)
 			require.True(f, since("a", epoch), "it may have been for this listener")

@@ -32,24 +32,24 @@ type Config struct {
 	ClientID string
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
-	// Denied is told once that Redis refuses to subscribe, and Classic that the cluster has no sharded pub/sub. The hub calls them
+	// OnDenied is told once that Redis refuses to subscribe, and OnClassic that the cluster has no sharded pub/sub. The hub calls them
 	// without its mutex, because a log handler is code of the user.
-	Denied  func(err error)
-	Classic func()
-	// Lost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and Replaced that one is
+	OnDenied  func(err error)
+	OnClassic func()
+	// OnLost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and OnReplaced that one is
 	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
-	Lost     func(err error)
-	Replaced func()
-	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
+	OnLost     func(err error)
+	OnReplaced func()
+	// OnMessage takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
 	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and
-	// the listeners are notified after it. Freed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
-	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. Unwatched says that
-	// Freed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
-	// Refused has channels to which Redis does not let the user subscribe; it is called again for each further try.
-	Hear      func(channel, payload string, order uint64, at clock.Instant)
-	Freed     func(channel string)
-	Unwatched func(channel string)
-	Refused   func(channels []string)
+	// the listeners are notified after it. OnFreed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
+	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. OnUnwatched says that
+	// OnFreed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
+	// OnRefused has channels to which Redis does not let the user subscribe; it is called again for each further try.
+	OnMessage   func(channel, payload string, order uint64, at clock.Instant)
+	OnFreed     func(channel string)
+	OnUnwatched func(channel string)
+	OnRefused   func(channels []string)
 }
 
 // Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
@@ -61,8 +61,7 @@ type Hub struct {
 	cfg      Config
 	driver   driver.Driver
 	tasks    *task.Group
-	cluster  bool
-	sentinel bool
+	info     driver.Info
 	sharding sharding
 	warned   atomic.Bool // that Redis refuses to subscribe
 	informed atomic.Bool // that the cluster's pub/sub is not sharded
@@ -71,7 +70,7 @@ type Hub struct {
 	mu       sync.Mutex
 	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
 	leaving  map[string]*channel // see [Hub.ends]
-	telling  int                 // how many calls of Config.Unwatched are due, or under way
+	telling  int                 // how many calls of Config.OnUnwatched are due, or under way
 	leaves   bool                // whether Leave was called
 	gone     bool                // whether what it began is over
 	main     *connection
@@ -80,7 +79,7 @@ type Hub struct {
 	epochs   uint64                      // the last epoch of any channel
 	orders   uint64                      // how many subscriptions were ordered
 	stopped  bool
-	replaces bool // whether Config.Lost was called last, and not Config.Replaced
+	replaces bool // whether Config.OnLost was called last, and not Config.OnReplaced
 
 	// start runs a job on a goroutine. The job's context ends with the hub.
 	start   func(job func(ctx context.Context))
@@ -96,7 +95,7 @@ type channel struct {
 	listeners []chan struct{}
 	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
 	after     clock.Instant // the earliest moment to find its connection; zero means at once
-	reported  clock.Instant // the value of sent when Config.Refused was told
+	reported  clock.Instant // the value of sent when Config.OnRefused was told
 	confirmed bool          // whether Redis has confirmed the subscription in the present session
 	moved     bool          // whether it was on the connection of a shard before
 	idleSince clock.Instant // when the last listener or watcher left
@@ -132,9 +131,8 @@ const (
 
 // New returns a hub that has no connection yet. [Hub.Stop] stops it.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
-	info := d.Info()
 	h := &Hub{
-		cfg: cfg, driver: d, tasks: tasks, cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
+		cfg: cfg, driver: d, tasks: tasks, info: d.Info(), sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), leaving: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
@@ -168,7 +166,7 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 func (h *Hub) channel(name string) *channel {
 	ch := h.channels[name]
 	if ch == nil {
-		ch = &channel{name: name, conn: h.main, routed: !h.cluster}
+		ch = &channel{name: name, conn: h.main, routed: !h.info.Cluster}
 		h.channels[name] = ch
 	}
 	return ch
@@ -193,8 +191,8 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	}
 }
 
-// Heard returns how many messages of a channel have arrived, and reports whether this client receives them now.
-func (h *Hub) Heard(name string) (messages uint64, subscribed bool) {
+// Received returns how many messages of a channel have arrived, and reports whether this client receives them now.
+func (h *Hub) Received(name string) (messages uint64, subscribed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch := h.channels[name]; ch != nil {
@@ -218,9 +216,9 @@ func (h *Hub) Epoch(name string) uint64 {
 // may their answer about sharded pub/sub. With Sentinel, the main connection may lead to the old master.
 func (h *Hub) Topology(*fault.Error) {
 	switch {
-	case h.cluster:
+	case h.info.Cluster:
 		h.sharding.outdate(clock.Now())
-	case h.sentinel:
+	case h.info.Sentinel:
 		h.main.scheduleReconnect()
 	}
 }
@@ -241,19 +239,19 @@ func (h *Hub) noteError(err *fault.Error) {
 // refused logs, once, that waiters have to poll. mu must not be held.
 func (h *Hub) refused(err *fault.Error) {
 	if h.warned.CompareAndSwap(false, true) {
-		h.cfg.Denied(err)
+		h.cfg.OnDenied(err)
 	}
 }
 
 // classic logs, once, why no waiter stands in the line of a lock. mu must not be held.
 func (h *Hub) classic() {
 	if h.informed.CompareAndSwap(false, true) {
-		h.cfg.Classic()
+		h.cfg.OnClassic()
 	}
 }
 
 // Leave unsubscribes all channels for good. It waits for nothing: that is an operation of the task group, which ends when Redis has
-// confirmed it, and Config.Unwatched was called for all that were watched. The group must be open.
+// confirmed it, and Config.OnUnwatched was called for all that were watched. The group must be open.
 func (h *Hub) Leave() {
 	h.tasks.Begin()
 	h.mu.Lock()

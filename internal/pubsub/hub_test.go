@@ -51,7 +51,7 @@ func TestAMessageWakesEveryListener(t *testing.T) {
 		require.False(f, woken(first), "two messages are one token")
 		require.True(f, woken(second))
 		require.False(f, woken(other))
-		messages, _ := f.hub.Heard("a")
+		messages, _ := f.hub.Received("a")
 		require.EqualValues(f, 2, messages)
 		f.hub.Unlisten("a", first)
 		s.receives(driver.Published, "a", nil)

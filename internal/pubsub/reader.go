@@ -66,7 +66,7 @@ func (c *connection) received(s *session, m driver.Message) {
 	now := clock.Now()
 	next, order, replaced := c.take(s, m, now)
 	if replaced {
-		h.cfg.Replaced()
+		h.cfg.OnReplaced()
 	}
 	if m.Sort == driver.Unsubscribed {
 		h.mu.Lock()
@@ -75,7 +75,7 @@ func (c *connection) received(s *session, m driver.Message) {
 		h.tellUnwatched(unwatched)
 	}
 	if next == signalled {
-		h.cfg.Hear(m.Channel, m.Payload, order, now)
+		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
 		h.mu.Lock()
 		next = h.tryAgain(h.channels[m.Channel], now)
 		h.mu.Unlock()
@@ -85,9 +85,9 @@ func (c *connection) received(s *session, m driver.Message) {
 	case slotMoved:
 		h.refresh()
 	case toBeHeard:
-		h.cfg.Hear(m.Channel, m.Payload, order, now)
+		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
 	case maybeFreed:
-		h.cfg.Freed(m.Channel)
+		h.cfg.OnFreed(m.Channel)
 	}
 }
 
@@ -97,9 +97,9 @@ type sequel uint8
 const (
 	nothing    sequel = iota
 	slotMoved         // the slot of the channel has moved to another node
-	toBeHeard         // the message is for Config.Hear
+	toBeHeard         // the message is for Config.OnMessage
 	maybeFreed        // the lock of a watched channel may be free
-	signalled         // the message is for Config.Hear, and then a reason to try again
+	signalled         // the message is for Config.OnMessage, and then a reason to try again
 )
 
 // take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
@@ -142,13 +142,9 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 	return nothing, order, replaced
 }
 
-// askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason
-// to try again are Redisson's 0 (the lock is free) and 1 (a lock for readers is).
-const askAgainPayload = "8"
-
 // publicPayload announces on a twin that the lock is left to others, by the next message of the channel. The process that
 // does so looks after it. If a watcher did so at once, others who are no faster than the network would never get the lock.
-const publicPayload = "5"
+const publicPayload = wire.Own
 
 // publicWithin is how long after publicPayload that message comes at most.
 const publicWithin = 100 * time.Millisecond
@@ -162,7 +158,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		return signalled
 	}
 	switch m.Payload {
-	case "0", "1":
+	case wire.Free, wire.WriterLeft:
 		if ch != nil {
 			h.newEpoch(ch) // for a waiter that asks meanwhile, and does not listen yet
 		}
@@ -171,7 +167,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		if ch != nil && ch.base != nil {
 			ch.base.public = now
 		}
-	case askAgainPayload:
+	case wire.Ask:
 		if ch != nil {
 			h.newEpoch(ch)
 			ch.notifyAll()
@@ -224,7 +220,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	}
 	h.mu.Unlock()
 	if first {
-		h.cfg.Lost(err)
+		h.cfg.OnLost(err)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestASubscriptionIsRenewedForThoseWhoCameLater(t *testing.T) {
 		second := f.hub.Orders()
 		f.hub.Renew("a", second)
 		f.hub.Renew("a", second)
-		_, subscribed := f.hub.Heard("a")
+		_, subscribed := f.hub.Received("a")
 		require.True(f, subscribed, "messages are received all the while")
 		f.after(0)
 		require.Equal(f, []string{"+a"}, s.sent(), "once")

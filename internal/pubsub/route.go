@@ -10,7 +10,7 @@ import (
 
 // route finds the connections of the channels that have come to the main connection.
 func (h *Hub) route(ctx context.Context, now clock.Instant) {
-	if !h.cluster {
+	if !h.info.Cluster {
 		return // channels are on their connection from the start
 	}
 	h.mu.Lock()
@@ -90,7 +90,7 @@ func (h *Hub) reroute() {
 // failure the keeper tries again a little later. mu must be held.
 func (h *Hub) sendBack(ch *channel, failed bool) {
 	ch.confirmed, ch.sent, ch.moved = false, 0, ch.conn.sharded()
-	ch.conn, ch.routed = h.main, !h.cluster
+	ch.conn, ch.routed = h.main, !h.info.Cluster
 	if failed {
 		ch.after = clock.Now().Add(keeperTick)
 	}

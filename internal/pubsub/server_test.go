@@ -39,16 +39,16 @@ func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 	r := &realHub{base: base, twin: base + ":rlock-twin", own: base + ":own"}
 	tasks := task.New()
 	r.Hub = New(Config{
-		Lost: func(error) {}, Replaced: func() {}, Denied: func(error) {}, Classic: func() {},
-		Unwatched: func(string) {}, Refused: func([]string) {},
-		Hear: func(channel, payload string, _ uint64, at clock.Instant) {
+		OnLost: func(error) {}, OnReplaced: func() {}, OnDenied: func(error) {}, OnClassic: func() {},
+		OnUnwatched: func(string) {}, OnRefused: func([]string) {},
+		OnMessage: func(channel, payload string, _ uint64, at clock.Instant) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if channel == r.own && clock.Now().Sub(at) < time.Minute {
 				r.heard = append(r.heard, payload)
 			}
 		},
-		Freed: func(channel string) {
+		OnFreed: func(channel string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if channel == r.base {

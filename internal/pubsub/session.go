@@ -157,9 +157,9 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	h.mu.Unlock()
 	switch {
 	case first && dead:
-		h.cfg.Lost(errSilent)
+		h.cfg.OnLost(errSilent)
 	case first:
-		h.cfg.Lost(errWrongServer)
+		h.cfg.OnLost(errWrongServer)
 	}
 	switch {
 	case dead:

@@ -45,7 +45,7 @@ func (h *Hub) Publish(key string) wire.Publish {
 // Counts reports whether the reply to PUBLISH or SPUBLISH in a script counts all receivers of a message, given the name of
 // the lock in Redis. On a cluster whose channels are not sharded it does not: each node knows only its own subscribers.
 // Counts waits for nothing and does no I/O.
-func (h *Hub) Counts(key string) bool { return !h.cluster || h.sharded(key) == isSharded }
+func (h *Hub) Counts(key string) bool { return !h.info.Cluster || h.sharded(key) == isSharded }
 
 // sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it starts a question to the node
 // of a key, the first time and whenever the cluster has changed. Until an answer comes, the last answer stands. It does not
@@ -53,7 +53,7 @@ func (h *Hub) Counts(key string) bool { return !h.cluster || h.sharded(key) == i
 func (h *Hub) sharded(key string) int32 {
 	s := &h.sharding
 	switch {
-	case !h.cluster || s.mode == Off:
+	case !h.info.Cluster || s.mode == Off:
 		return isPlain
 	case s.mode == On:
 		return isSharded

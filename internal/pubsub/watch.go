@@ -13,7 +13,7 @@ import (
 // The twin never has a subscriber who is not on the channel: that would hide a listener. So it goes out in the same command
 // as the channel, or after the channel's confirmation.
 
-// Watch has Config.Freed called whenever the lock of a channel may be free: after a message that says so, and after each
+// Watch has Config.OnFreed called whenever the lock of a channel may be free: after a message that says so, and after each
 // confirmation. A first watcher gets at least one call. [Hub.Unwatch] must be called as often as Watch.
 func (h *Hub) Watch(base, twin string) {
 	h.mu.Lock()
@@ -23,7 +23,7 @@ func (h *Hub) Watch(base, twin string) {
 		return
 	}
 	if ch.confirmed {
-		ch.confirmed, ch.sent = false, 0 // for one more confirmation, because Freed was not called so far
+		ch.confirmed, ch.sent = false, 0 // for one more confirmation, because OnFreed was not called so far
 	}
 	ch.twin = h.channel(twin)
 	ch.twin.base = ch
@@ -32,7 +32,7 @@ func (h *Hub) Watch(base, twin string) {
 }
 
 // Unwatch ends what [Hub.Watch] began. It does nothing if nobody watches the channel. As long as the channel stays subscribed,
-// Redis counts this client as a watcher, so Freed is still called. [Config.Unwatched] tells when that is over.
+// Redis counts this client as a watcher, so OnFreed is still called. [Config.OnUnwatched] tells when that is over.
 func (h *Hub) Unwatch(base, _ string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *Hub) Spare(base string) {
 }
 
 // ends notes that a channel is being unsubscribed. Until Redis confirms that, it counts this client as a watcher by a twin, and a
-// command on another connection may overtake the UNSUBSCRIBE. So Config.Unwatched, after which Redis is to ask somebody else, waits
+// command on another connection may overtake the UNSUBSCRIBE. So Config.OnUnwatched, after which Redis is to ask somebody else, waits
 // for that. Leave does not wait for a connection that was broken before. mu must be held.
 func (h *Hub) ends(ch *channel, now clock.Instant) {
 	if ch.confirmed || !h.leaves {
@@ -100,10 +100,10 @@ func (h *Hub) left(confirmed string, now clock.Instant) (unwatched []string) {
 	return unwatched
 }
 
-// tellUnwatched calls Config.Unwatched. mu must not be held.
+// tellUnwatched calls Config.OnUnwatched. mu must not be held.
 func (h *Hub) tellUnwatched(channels []string) {
 	for _, name := range channels {
-		h.cfg.Unwatched(name)
+		h.cfg.OnUnwatched(name)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,8 +114,8 @@ func (h *Hub) tellUnwatched(channels []string) {
 	}
 }
 
-// over reports whether a channel should be unsubscribed and forgotten. hub.mu must be held.
-func (ch *channel) over(now clock.Instant) bool {
+// unused reports whether a channel should be unsubscribed and forgotten. hub.mu must be held.
+func (ch *channel) unused(now clock.Instant) bool {
 	b := ch.base
 	switch {
 	case b == nil:

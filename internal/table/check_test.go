@@ -81,7 +81,7 @@ func (w *world) checkHolds() {
 			continue
 		}
 		h := s.find(field)
-		if h == nil || g.term.Ends() > s.expiry.Add(-s.skew) || h.expiry != 0 && g.term.Ends() > h.expiry {
+		if h == nil || g.term.Ends() > s.expiry.Add(-s.skew) || h.expiry != 0 && g.term.Ends() > h.expiry.Add(-s.skew) {
 			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.holder.Number, r.proc.index,
 				time.Duration(g.term.Deadline), s.holders, time.Duration(s.expiry))
 		}

@@ -60,7 +60,7 @@ func (x *Exit) repeats(err *fault.Error) {
 // noteRelease remembers a release of which other processes got a message.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
-	others, own := x.mark.After(freed-1, g.handle.Kind.Messages)
+	others, own := x.snapshot.After(freed-1, g.handle.Kind.Messages)
 	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}

@@ -23,7 +23,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
 	}
 	names := g.handle.Names()
-	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
+	x.snapshot.Messages, x.snapshot.Subscribed = t.messages.Received(names.Channel)
 	call := g.inRedis().Release(names, g.tombstone())
 	if g.rare != nil && g.rare.seat != nil {
 		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
@@ -161,7 +161,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 		if epoch := a.place.Epoch(); t.messages.Epoch(a.Handle.Names().Own()) != epoch {
 			a.place.Doubt() // it woke while the release was under way, and had nothing to do
 		}
-		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Place{Ahead: 1}, a.term, now), now, n)
+		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Position{Ahead: 1}, a.term, now), now, n)
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
 		t.onNoAnswer(a, now, n)

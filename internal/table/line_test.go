@@ -100,12 +100,12 @@ func (w *world) hears(p *process, s *subscription, m message) {
 	switch {
 	case !ok:
 		w.failf("Message: %q", m.payload)
-	case told.Sort == wire.AskAgain:
+	case told.Subject == wire.AskAgain:
 		w.epochs++
 		s.epoch = w.epochs
 		s.notify()
 	default:
-		if told.Sort == wire.Granted {
+		if told.Subject == wire.Granted {
 			w.hearsOf(p, m.name, told)
 		}
 		failed := make(map[*Attempt]error)
@@ -120,7 +120,7 @@ func (w *world) hears(p *process, s *subscription, m message) {
 			}
 		}
 		p.deliver()
-		if told.Sort == wire.Watch && p.table.watches[m.channel] == nil {
+		if told.Subject == wire.Watch && p.table.watches[m.channel] == nil {
 			w.checkPump(p, m.name, "the request to watch")
 		}
 	}

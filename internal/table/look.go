@@ -90,7 +90,7 @@ const unheardFor = 10 * time.Second
 // noteHeard takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
-func (t *Table) noteHeard(a *Attempt, p wire.Place, now clock.Instant, n *notice.List) {
+func (t *Table) noteHeard(a *Attempt, p wire.Position, now clock.Instant, n *notice.List) {
 	epoch := a.place.Epoch()
 	switch {
 	case p.Heard:
@@ -133,7 +133,7 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 }
 
 // onQueued goes on after a refusal with which an attempt stands in the line.
-func (t *Table) onQueued(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
+func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := a.way.pause(t, a, &p, hint, now)
 	if p.Missed && a.place.Stands() {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)

@@ -131,7 +131,7 @@ func (t *Table) over(g *Grant, at clock.Instant, why error, n *notice.List) {
 	if why != nil {
 		why = lossOf(g.handle, why)
 	}
-	n.Over(g.rare.watcher, at, how, why)
+	n.Ended(g.rare.watcher, at, how, why)
 	g.rare.watcher = nil
 }
 
@@ -149,7 +149,7 @@ func EndOf(why error) notice.End {
 	case errors.Is(why, errForced):
 		return notice.Forced
 	case errors.Is(why, errMaxHold):
-		return notice.MaxHold
+		return notice.TooLong
 	case errors.Is(why, errOverwritten):
 		return notice.Overwritten
 	}

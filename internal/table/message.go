@@ -11,7 +11,7 @@ import (
 
 // onPlaced notes that an attempt stands in the line, since Redis showed its clock in a reply.
 func (t *Table) onPlaced(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
-	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
+	a.place.Stand(place.Reading{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if t.watches[a.Handle.Names().Own()] != nil { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
@@ -30,7 +30,7 @@ func (t *Table) onNoAnswer(a *Attempt, now clock.Instant, n *notice.List) {
 func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
-	switch m.Sort {
+	switch m.Subject {
 	case wire.Granted:
 		t.onGrantMessage(t.origins.Of(channel), m, its, arrived, n)
 	case wire.EndsSoon:
@@ -53,7 +53,7 @@ func (t *Table) onGrantMessage(h *Handle, m wire.Message, its func(*Handle) bool
 		if !its(a.Handle) {
 			return
 		}
-		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
+		a.place.OnGranted(place.GrantMessage{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.takeMessage(a, arrived, n)
 		a.bell.Ring()
 		return

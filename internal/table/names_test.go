@@ -25,8 +25,8 @@ func TestAMessageCountsForTheLockOfItsChannel(t *testing.T) {
 			require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 			s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1_000_000, 0, 0}}, start, &n)
 			require.Equal(t, Sleep, s.Do)
-			granted := wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1_000_000, Term: firstTerm}
-			ends := wire.Message{Sort: wire.EndsSoon, Number: granted.Number, Term: time.Millisecond}
+			granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_000_000, Term: firstTerm}
+			ends := wire.Message{Subject: wire.EndsSoon, Number: granted.Number, Term: time.Millisecond}
 			rest := a.place.AskAt()
 			for _, other := range []string{"name", "{name}", "{name}:y", "name:"} {
 				if other == name {

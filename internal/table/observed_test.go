@@ -24,7 +24,7 @@ func (e *ending) Ended(at clock.Instant, how notice.End, why error) {
 	case e.times > 1:
 		e.world.failf("Observed: the end of a hold is told twice")
 	case (how == notice.Unlocked) != (why == nil), lost != errors.Is(why, fault.ErrLost):
-		e.world.failf("Observed: end %d because of %v", how, why)
+		e.world.failf("Observed: end %s because of %v", how, why)
 	case at > e.world.now:
 		e.world.failf("Observed: a hold ends in the future")
 	}
@@ -43,7 +43,7 @@ func (w *world) checkObserved() {
 		case over && r.seen.times == 0:
 			w.failf("Observed: nobody is told that #%d is over, at stage %d", g.holder.Number, g.stage)
 		case !over && r.seen.times != 0 && r.seen.how != notice.Abandoned && r.seen.how != notice.Closed:
-			w.failf("Observed: #%d is told to be over (%d), at stage %d", g.holder.Number, r.seen.how, g.stage)
+			w.failf("Observed: #%d is told to be over (%s), at stage %d", g.holder.Number, r.seen.how, g.stage)
 		}
 	}
 }

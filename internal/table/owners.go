@@ -28,36 +28,20 @@ func (h *Handle) latest(o *owner.Owner) *Acquisition {
 	return nil
 }
 
-// soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
-// first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
-func (h *Handle) soonest() *Acquisition {
-	sooner := func(a, b *Acquisition) bool { return a.grant.term.Deadline < b.grant.term.Deadline }
-	for _, plain := range [2]bool{true, false} {
-		if a := h.unlocks.First(func(a *Acquisition) bool { return !a.closed.Load() && a.plain == plain }, sooner); a != nil {
-			return a
-		}
-	}
-	return nil
-}
-
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. If the context carries a hold that is over, that
 // is the one of a call without it, unless nothing is left but what the hold had let its context acquire. Of that, a lost one comes first.
 func (h *Handle) toUnlock(w owner.Who, now clock.Instant) (a *Acquisition, o *owner.Owner) {
 	o, by := w.Now()
-	var left *Acquisition
-	if by == nil {
-		left = h.owed(w.Holds)
+	state := func(a *Acquisition) owner.State {
+		return owner.State{Plain: a.plain, Lost: !a.grant.usable(now), Deadline: int64(a.grant.term.Deadline)}
 	}
-	switch {
-	case left != nil && !left.grant.usable(now):
-		return left, o
-	case o != nil:
+	if o != nil {
 		a = h.latest(o)
-	default:
-		a = h.soonest()
+	} else {
+		a = h.unlocks.Soonest(func(a *Acquisition) bool { return !a.closed.Load() }, state)
 	}
-	if left != nil && (a == nil || o == nil && !a.plain) {
-		a = left
+	if by == nil {
+		a = owner.ToUnlock(o, a, h.owed(w.Holds), state)
 	}
 	return a, o
 }
@@ -129,7 +113,7 @@ func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
 		}
 	}
 	switch {
-	case o == nil && h.locked, o != nil && h.unlockedBy == o:
+	case owner.UnlockedAlready(o, h.unlockedBy, h.locked):
 		return fault.ErrUnlockedAlready
 	case otherHandle:
 		return fault.ErrOtherHandle

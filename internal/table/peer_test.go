@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/testkit/transcript"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -56,22 +55,24 @@ func (w *world) peerTakes() bool {
 		return false
 	}
 	lease := oneOf(w, int64(30000), 2000)
-	n.server.create(peerField, "", lease)
-	w.recorder.write(n, transcript.Entry{Raw: []string{"HSET", n.text, peerField, "1"}})
-	w.recorder.write(n, transcript.Entry{Raw: []string{"PEXPIRE", n.text, strconv.FormatInt(lease, 10)}})
+	n.server.do("HSET", n.text, peerField, "1")
+	n.server.do("PEXPIRE", n.text, strconv.FormatInt(lease, 10))
+	n.server.public, n.server.longer = "", false
+	n.server.joins(peerField, birth{epoch: n.server.epoch, lastly: n.server.world()})
 	w.logf("Redis: a peer takes %s", n.text)
 	return true
 }
 
 func (w *world) peerReleases() bool {
 	n := w.peers()
-	if n == nil || !n.server.remove(peerField, "released") {
+	if n == nil || n.server.find(peerField) == nil {
 		return false
 	}
-	w.recorder.write(n, transcript.Entry{Raw: []string{"HDEL", n.text, peerField}})
+	n.server.gone[peerField] = "released"
+	n.server.do("HDEL", n.text, peerField)
 	w.logf("Redis: a peer releases %s", n.text)
 	n.server.quiet, n.server.hushed = n.server.lined && !n.server.watching(w.base(n)), 0
-	n.server.announce(w.base(n), "0")
+	n.server.do("PUBLISH", w.base(n), "0")
 	return true
 }
 
@@ -82,11 +83,9 @@ func (w *world) stepClock() bool {
 		return false
 	}
 	d := time.Duration(oneOf(w, -1, -1, 1)) * oneOf(w, 5*time.Millisecond, 50*time.Millisecond, time.Second, 5*time.Second)
-	w.recorder.write(n, transcript.Entry{Raw: []string{"EXISTS", n.text}}) // so that it expires there, too
 	n.server.stepBy(d)
 	w.logf("Redis: the clock of %s steps by %v", n.text, d)
 	n.server.tick(w.now)
-	w.recorder.write(n, transcript.Entry{Raw: []string{"EXISTS", n.text}})
 	return true
 }
 
@@ -154,13 +153,24 @@ func (w *world) forceByStranger() bool {
 	}
 	c := forceCall(p.handles[n.index][0], false)
 	if n.family == wire.FairFamily {
-		n.server.forceByRedisson(&c)
+		n.server.forceByRedisson(text(c.Args.Channel))
 	} else {
-		n.server.force(&c)
+		n.server.run(&c)
 	}
-	w.recorder.write(n, transcript.Entry{Over: true})
 	w.logf("%s is unlocked by force", n.text)
 	return true
+}
+
+// forceByRedisson is Redisson's unlock by force of a fair lock: it wakes the head, and gives the lock to nobody.
+func (s *server) forceByRedisson(channel string) {
+	s.clear("forced")
+	s.raiseEpoch()
+	s.got = s.got[:0]
+	s.do("DEL", s.lock)
+	if len(s.queue) > 0 {
+		s.do("PUBLISH", channel+":"+s.queue[0].seat, "0")
+	}
+	s.tells(len(s.got) > 0)
 }
 
 // failOver makes Redis forget a name, or remember an older state of it: that of a replica, or that of an old snapshot.
@@ -169,7 +179,6 @@ func (w *world) failOver() bool {
 	if w.crowded {
 		n = w.names[0]
 	}
-	w.recorder.write(n, transcript.Entry{Over: true})
 	if w.rand(4) == 0 {
 		n.server.lose()
 		w.logf("%s is lost", n.text)

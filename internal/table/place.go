@@ -56,7 +56,7 @@ func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now cl
 	a.term = term
 	t.placed[a.grant.holder.Number] = a
 	t.origins.Note(channel, a.Handle, func(old string) bool {
-		_, subscribed := t.messages.Heard(old)
+		_, subscribed := t.messages.Received(old)
 		return subscribed
 	})
 	a.place.Join(t.messages.Epoch(channel), now)

@@ -47,8 +47,8 @@ type subscription struct {
 	public     clock.Instant // when the twin announced a public release; zero means that its message came, or that there is none
 }
 
-// Heard implements Messages.
-func (p *process) Heard(channel string) (messages uint64, subscribed bool) {
+// Received implements Messages.
+func (p *process) Received(channel string) (messages uint64, subscribed bool) {
 	if s := p.sub(channel); s != nil {
 		return s.messages, s.confirmed
 	}
@@ -88,9 +88,9 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 }
 
 // Log implements Told.
-func (p *process) Log(line notice.Line) {
-	if line.Message == notice.LogNotReleased {
-		p.gaveUp[p.world.nameOf(line.Lock).index] = true
+func (p *process) Log(e notice.Entry) {
+	if e.Message == notice.LogNotReleased {
+		p.gaveUp[p.world.nameOf(e.Lock).index] = true
 	}
 }
 
@@ -173,18 +173,13 @@ func (w *world) unlined(field string) bool {
 // run runs a call about one name.
 func (w *world) run(f *flight) {
 	s, c := f.name.server, &f.call
-	before, process := *s, f.proc.index+1
-	var listeners map[string]int64
-	if w.recorder != nil {
-		listeners = w.listening(f.name)
-	}
+	quiet, hushed, process := s.quiet, s.hushed, f.proc.index+1
 	f.reply = s.run(c)
-	w.recorder.called(f.name, *c, f.reply, listeners)
 	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
 		return
 	}
 	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
 	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
-	s.quiet = before.quiet || s.lined || !known || before.hushed != 0 && before.hushed != process
+	s.quiet = quiet || s.lined || !known || hushed != 0 && hushed != process
 	s.hushed = process
 }

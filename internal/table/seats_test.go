@@ -123,7 +123,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	first := table.Wake(waiters[0], ByNews, start, &n).Got
 	require.NotNil(t, first)
 
-	late := wire.Message{Sort: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
+	late := wire.Message{Subject: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
 	table.Hear(channel, late, start, &n)
 	_, exits := table.Due(start, false, &n)
 	require.Empty(t, exits, "it has the lock")
@@ -205,4 +205,32 @@ func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
 	require.Equal(t, Sleep, table.Settle(a, missed, start.Add(modelPoll), &n).Do)
 	n.Deliver(c)
 	require.Equal(t, 1, reports(), c.told)
+}
+
+// checkSeats checks that no waiter loses its place in the queue of a fair lock unless it left, got the lock, or was judged dead,
+// and that none overtakes another one.
+func (w *world) checkSeats() {
+	for _, n := range w.names {
+		s, last := n.server, -1
+		for _, p := range n.places {
+			i := slices.IndexFunc(s.queue, func(q seated) bool { return q.field == p.field })
+			b, granted := s.born[p.field]
+			g := w.grants[p.field]
+			switch {
+			case p.epoch != s.epoch || p.state != asked || !s.counts:
+			case i >= 0 && i < last:
+				w.failf("Turns: %s was overtaken", p.field)
+			case i >= 0:
+				last = i
+			case granted && b.lastly >= p.at:
+			case g != nil && g.stage == pending && g.inRedis().Field == p.field:
+				w.failf("Turns: %s loses its place", p.field)
+			}
+		}
+		n.places = n.places[:0]
+		for _, p := range s.queue {
+			p.at = s.world()
+			n.places = append(n.places, p)
+		}
+	}
 }

@@ -50,7 +50,7 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
-		if at, ok := r.Stood(); ok && a.place.Asks() && at.Ahead >= 0 {
+		if at, ok := r.Position(); ok && a.place.Asks() && at.Ahead >= 0 {
 			return t.onQueued(a, at, r.Hint(), now, n)
 		}
 		t.onNoAnswer(a, now, n)

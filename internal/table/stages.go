@@ -11,8 +11,8 @@ import (
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
 type Messages interface {
-	// Heard returns how many messages of a channel arrived, and whether this client receives them now.
-	Heard(channel string) (messages uint64, subscribed bool)
+	// Received returns how many messages of a channel arrived, and whether this client receives them now.
+	Received(channel string) (messages uint64, subscribed bool)
 	// Epoch returns the number of a channel's latest confirmation, which no other confirmation has. It returns zero if this
 	// client does not receive the channel's messages now.
 	Epoch(channel string) uint64

@@ -109,7 +109,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	require.Equal(t, Step{Do: Done}, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n))
 	n.Deliver(c)
 
-	table.Hear(h.Names().Own(), wire.Message{Sort: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: firstTerm}, start, &n)
+	table.Hear(h.Names().Own(), wire.Message{Subject: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: firstTerm}, start, &n)
 	_, release := table.Due(start, false, &n)
 	require.Len(t, release, 1, "it gives the lock back")
 }
@@ -199,7 +199,7 @@ func TestAGrantAfterAnUnlockByForceCounts(t *testing.T) {
 		for _, f := range test.forces {
 			table.Forced(table.Key(f.name, wire.PlainFamily), f.micros, start, &n)
 		}
-		granted := wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: given, Term: firstTerm}
+		granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: given, Term: firstTerm}
 		table.Hear(a.Handle.Names().Own(), granted, start.Add(time.Millisecond), &n)
 		s := table.Wake(a, ByNews, start.Add(time.Millisecond), &n)
 		require.Equal(t, test.counts, s.Got != nil, what)
@@ -269,7 +269,7 @@ func granted(tb testing.TB) (*Table, *Acquisition, clock.Instant) {
 	require.Equal(tb, Done, table.SettleRelease(&x, released, start, &n).Do)
 	now := start.Add(2 * time.Millisecond)
 	table.Hear(a.Handle.Names().Own(), wire.Message{
-		Sort: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: lineOf(a.Handle.Kind).term(table, a),
+		Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: lineOf(a.Handle.Kind).term(table, a),
 	}, now, &n)
 	s := table.Wake(a, ByNews, now, &n)
 	require.NotNil(tb, s.Got)
@@ -350,7 +350,7 @@ func TestAHolderThatWasPassedOnIsReleasedOnceNobodyHasIt(t *testing.T) {
 	hear := func(exits int) []*Exit {
 		t.Helper()
 		var n notice.List
-		table.Hear(held.handle.Names().Own(), wire.Message{Sort: wire.Granted, Number: number, At: 1_001_000, Term: firstTerm}, now, &n)
+		table.Hear(held.handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: number, At: 1_001_000, Term: firstTerm}, now, &n)
 		_, all := table.Due(now, false, &n)
 		require.Len(t, all, exits)
 		return all

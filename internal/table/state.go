@@ -113,8 +113,6 @@ type Attempt struct {
 	Caller Ender         // an error means that the caller is gone
 	// Bound is when the call has to return, even if its first question has no reply. Zero means never.
 	Bound clock.Instant
-	// Connects means that Bound allows for the time that connecting takes. Nothing here depends on it.
-	Connects bool
 	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
 	Done <-chan struct{}
 
@@ -186,7 +184,7 @@ type Exit struct {
 	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-	mark       fairness.Mark // when it was sent
+	snapshot   fairness.Snapshot // when it was sent
 
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
@@ -384,7 +382,7 @@ type way interface {
 	// idle returns for how long an attempt that woke for a reason has nothing to do. Zero or less means that it asks.
 	idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration
 	// pause returns the longest sleep after a refusal, given the hint of the reply, and the place in the line; nil means none.
-	pause(t *Table, a *Attempt, p *wire.Place, hint time.Duration, now clock.Instant) time.Duration
+	pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration, now clock.Instant) time.Duration
 	// term returns the lease with which a release grants the lock to the attempt. [wire.Woken] means that a release wakes it instead.
 	term(t *Table, a *Attempt) time.Duration
 	// leavesPlace reports whether a refused attempt has left something in Redis that a release must remove.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -181,7 +182,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		}
 		if next := text(s.Call.Args.Other); next != "" && e.x.phase == freeing { // the release names it
-			w.noteLease(memberOf(next).field, s.Call.Args.NextMillis)
+			w.noteLease(strings.Split(next, "|")[0], s.Call.Args.NextMillis)
 		}
 		if e.names() {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
@@ -246,13 +247,10 @@ func (w *world) execute(f *flight) {
 	f.executed, f.at = true, w.now
 	c := &f.call
 	if f.renewal != nil || f.extend != nil {
-		read := c.Script == wire.Read.Renew
 		for i, field := range c.Argv[1:] {
-			lease, _ := c.Argv[0].(int64)
-			n := w.nameOf(text(c.Keys[i*c.Script.Keys]))
-			renewed := n.server.renew(text(field), lease, read)
+			keys := c.Keys[i*c.Script.Keys : (i+1)*c.Script.Keys]
+			renewed := w.nameOf(text(keys[0])).server.renew(&wire.Call{Script: c.Script, Keys: keys, Argv: []any{c.Argv[0], field}})
 			f.reply.List = append(f.reply.List, renewed)
-			w.recorder.called(n, wire.Call{Script: c.Script, Keys: c.Keys[i*c.Script.Keys : (i+1)*c.Script.Keys], Argv: []any{lease, field}}, wire.Reply{List: []int64{renewed}}, nil)
 		}
 		w.logf("Redis: renew %v: %v", c.Argv[1:], f.reply.List)
 		return
@@ -337,7 +335,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.next(v, s)
-		if place, ok := r.Stood(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
+		if place, ok := r.Position(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
 			if sub := p.sub(w.base(f.name)); sub == nil || sub.watches == 0 {
 				w.failf("Watch: c%d was asked to watch %s", p.index, f.name.text)
 			}

@@ -25,8 +25,8 @@ type listener struct {
 	told []string
 }
 
-// Heard implements Messages.
-func (l *listener) Heard(string) (messages uint64, subscribed bool) { return 0, false }
+// Received implements Messages.
+func (l *listener) Received(string) (messages uint64, subscribed bool) { return 0, false }
 
 // Epoch and Counts implement Messages: no waiter stands in the line.
 func (l *listener) Epoch(string) uint64 { return 0 }
@@ -51,7 +51,7 @@ func (l *listener) Unlisten(channel string, _ chan struct{}) {
 }
 
 // Log implements Told.
-func (l *listener) Log(line notice.Line) { l.told = append(l.told, line.Message.Text+" "+line.Lock) }
+func (l *listener) Log(e notice.Entry) { l.told = append(l.told, e.Message.Text+" "+e.Lock) }
 
 const start = clock.Instant(time.Second)
 

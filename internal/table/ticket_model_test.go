@@ -97,31 +97,3 @@ func (w *world) adopted(v *verb, s Step) {
 		w.failf("Undefined: %s", v)
 	}
 }
-
-// exportTo runs an export or an adoption. The lease of the next holder may be shorter than that of the last one: then the waiters sleep for
-// longer than they need to.
-func (s *server) exportTo(c *wire.Call) int64 {
-	next, last, fenced := text(c.Args.Holder), text(c.Args.Channel), c.Script == wire.Fenced.AdoptScript()
-	switch {
-	case s.buried(c):
-		return -2
-	case s.find(next) != nil:
-		s.extend(c.Args.Millis)
-	case s.find(last) == nil:
-		return -1
-	default:
-		b := birth{epoch: s.born[last].epoch, lastly: s.world()}
-		if fenced {
-			s.token++
-			b.token = s.token
-		}
-		mode := s.mode
-		s.remove(last, "handed over")
-		s.join(next, b)
-		s.mode, s.expiry, s.quiet = mode, s.until(c.Args.Millis), true
-	}
-	if fenced {
-		return s.born[next].token
-	}
-	return 0
-}

@@ -43,7 +43,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 		n.Deliver(l)
 		require.Equal(t, []string{"pump " + own}, freed(), "while it waits")
 		table.Pumped(own, wire.Reply{}, start, &n)
-		message := wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: time.Second}
+		message := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: time.Second}
 		table.Hear(h.Names().Own(), message, now, &n)
 		require.NotNil(t, table.Wake(a, ByMessage, now, &n).Got)
 		var x Exit
@@ -77,7 +77,7 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		asked := func() []string {
 			l.told = nil
 			var n notice.List
-			table.Hear(own, wire.Message{Sort: wire.Watch}, start, &n)
+			table.Hear(own, wire.Message{Subject: wire.Watch}, start, &n)
 			n.Deliver(l)
 			return l.told
 		}

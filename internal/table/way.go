@@ -65,14 +65,14 @@ func (pollWay) term(*Table, *Attempt) time.Duration                       { retu
 func (pollWay) leavesPlace() bool                                         { return false }
 func (pollWay) idle(*Table, *Attempt, Cause, clock.Instant) time.Duration { return 0 } // no message wakes it
 
-func (pollWay) pause(_ *Table, a *Attempt, _ *wire.Place, _ time.Duration, _ clock.Instant) time.Duration {
+func (pollWay) pause(_ *Table, a *Attempt, _ *wire.Position, _ time.Duration, _ clock.Instant) time.Duration {
 	a.pollDelay = min(max(a.pollDelay*2, a.Handle.FirstDelay), a.Handle.MaxDelay)
 	return a.pollDelay
 }
 
 func (channelWay) channel(a *Attempt) string { return a.Handle.Names().Channel }
 
-func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Place, hint time.Duration, _ clock.Instant) time.Duration {
+func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Position, hint time.Duration, _ clock.Instant) time.Duration {
 	return t.cfg.Rest(hint, false)
 }
 
@@ -97,7 +97,7 @@ func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.
 	if !ok {
 		return 0
 	}
-	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
+	heard, _ := t.messages.Received(a.Handle.Names().Channel)
 	pause := last.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
 	if a.Ends != 0 && a.Ends < now.Add(pause) {
 		return 0
@@ -158,7 +158,7 @@ func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 //
 // A process may be stopped when the lock is granted to it. The next one must ask within a first term after that, or it would not
 // see when the lease ends. A release tells it to, if it has waited for so long that it need not have asked again.
-func (lineWay) pause(t *Table, a *Attempt, p *wire.Place, hint time.Duration, now clock.Instant) time.Duration {
+func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration, now clock.Instant) time.Duration {
 	const watching, apart = 4, 20 * time.Millisecond
 	if p == nil {
 		return t.cfg.Rest(hint, false)
@@ -209,6 +209,6 @@ func (seatWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 }
 
 // pause is the same for all: only the first one watches the lease, and is told when it becomes that.
-func (seatWay) pause(t *Table, _ *Attempt, _ *wire.Place, hint time.Duration, _ clock.Instant) time.Duration {
+func (seatWay) pause(t *Table, _ *Attempt, _ *wire.Position, hint time.Duration, _ clock.Instant) time.Duration {
 	return t.cfg.Rest(hint, true)
 }

@@ -45,7 +45,6 @@ type world struct {
 	hands     bool   // holds are exported and adopted
 	fleet     bool   // the processes wait for one name in its line, and little fails
 	tickets   []*ticket
-	recorder  *recorder
 	counts    bool // Redis counts the receivers of a message: there is a line
 }
 
@@ -59,8 +58,8 @@ type name struct {
 	ranks  []ranked
 	places []seated // in the queue of a fair lock after the last action
 
-	replicas [3]backup
-	snapshot backup
+	replicas [3]*backup
+	snapshot *backup
 }
 
 func (w *world) nameOf(text string) *name {
@@ -285,14 +284,15 @@ func newWorld(choice uint32) *world {
 		if w.fleet && i == 0 {
 			families[0] = oneOf(w, wire.PlainFamily, wire.PlainFamily, wire.RWFamily)
 		}
-		w.names[i] = &name{index: i, text: text, family: families[i], server: newServer(nil)}
+		w.names[i] = &name{index: i, text: text, family: families[i], server: newServer(text, families[i])}
 		n := w.names[i]
 		n.peer.listens = w.foreign && w.rand(2) == 0
 		n.server.skew, n.server.lined = time.Hour, w.counts && families[i] != wire.FairFamily
 		n.server.tick(w.now)
-		n.server.counts, n.server.ending = !cfg.Cluster, [2]string{"", "{}"}[i]
-		n.server.announce = func(channel, payload string) int64 { return w.announce(n, channel, payload) }
-		n.server.listeners = func(channel string) int64 { return w.listeners(n, channel) }
+		n.server.counts, n.server.listens = !cfg.Cluster, w.listens(n)
+		n.server.deliver = func(p *process, channel, payload string) {
+			p.mail = append(p.mail, message{name: n, channel: channel, payload: payload})
+		}
 		n.server.watching = func(channel string) bool {
 			return slices.ContainsFunc(w.procs, func(p *process) bool { s := p.sub(channel); return s != nil && s.subscribed })
 		}
@@ -319,27 +319,20 @@ func newWorld(choice uint32) *world {
 	return w
 }
 
-// announce sends a message to every process that is subscribed, and to the peer.
-func (w *world) announce(n *name, channel, payload string) (receivers int64) {
-	for _, p := range w.procs {
-		if s := p.sub(channel); s != nil && s.subscribed {
-			p.mail = append(p.mail, message{name: n, channel: channel, payload: payload})
+// listens has every process that is subscribed to a channel, and the peer.
+func (w *world) listens(n *name) func(yield func(subscriber) bool) {
+	return func(yield func(subscriber) bool) {
+		for _, p := range w.procs {
+			for _, s := range p.subs {
+				if s.subscribed && !yield(subscriber{p, s.channel}) {
+					return
+				}
+			}
+		}
+		if n.peer.listens {
+			yield(subscriber{nil, w.base(n)})
 		}
 	}
-	return w.listeners(n, channel)
-}
-
-// listeners returns how many clients are subscribed to a channel, as Redis counts them.
-func (w *world) listeners(n *name, channel string) (count int64) {
-	for _, p := range w.procs {
-		if s := p.sub(channel); s != nil && s.subscribed {
-			count++
-		}
-	}
-	if n.peer.listens && channel == w.base(n) {
-		count++
-	}
-	return count
 }
 
 // someone returns a process that is not stopped.

@@ -68,11 +68,11 @@ func (g *Group) enter(may func(state int64) bool) bool {
 // End ends an operation or duty that [Group.Begin] or [Group.Keep] began.
 func (g *Group) End() {
 	if state := g.state.Add(-1); state&closedFlag != 0 && state&countMask == 0 {
-		g.settle()
+		g.closeQuiet()
 	}
 }
 
-func (g *Group) settle() { g.once.Do(func() { close(g.quiet) }) }
+func (g *Group) closeQuiet() { g.once.Do(func() { close(g.quiet) }) }
 
 // Retired reports whether background duties are no longer carried out: everything is over, or Close gave up waiting.
 func (g *Group) Retired() bool { return retired(g.state.Load()) }
@@ -91,7 +91,7 @@ func (g *Group) Close() {
 	state := g.state.Or(closedFlag) | closedFlag
 	close(g.closed)
 	if state&countMask == 0 {
-		g.settle()
+		g.closeQuiet()
 	}
 }
 

@@ -42,14 +42,14 @@ func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 	return s.Grants + s.Queues + s.Exclusive + s.Due + group.LocalQueues(c) + c.Hub().Stats().Channels + c.Busy()
 }
 
-// Lines counts the nodes to which a client has, or had not long ago, a subscription connection.
-func Lines(c *rlock.Client) int { return clientOf(c).Hub().Stats().Shards }
+// Shards counts the nodes to which a client has, or had not long ago, a subscription connection.
+func Shards(c *rlock.Client) int { return clientOf(c).Hub().Stats().Shards }
 
 // Listens reports whether the first waiter of a lock in this process is notified of releases.
 func Listens(l *rlock.Lock) bool {
 	b := base(l)
 	_, _, channel := b.Client().Table().Line(b.ID().Key)
-	_, confirmed := b.Client().Hub().Heard(channel)
+	_, confirmed := b.Client().Hub().Received(channel)
 	return channel != "" && confirmed
 }
 

@@ -126,7 +126,7 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 		e.stop()
 		r := c.left(ctx)
 		if r.Err.TimedOut() {
-			c.healthOf(way, e.question.Call.Key()).heard(r.Err)
+			c.healthOf(way, e.question.Call.Key()).onReply(r.Err)
 		}
 		return r
 	}
@@ -142,14 +142,14 @@ func (c *Conn) run(ctx context.Context, e *errand) {
 			r.Err = noAnswer()
 		}
 		e.lane.exit()
-		e.over(r, sent)
+		e.onReply(r, sent)
 	}()
 	r, sent = c.send(ctx, &e.question, e.lane, e)
 	over = true
 }
 
-// over ends an errand with its reply. Nothing was sent if its caller left in time.
-func (e *errand) over(r wire.Reply, sent bool) {
+// onReply ends an errand with its reply. Nothing was sent if its caller left in time.
+func (e *errand) onReply(r wire.Reply, sent bool) {
 	e.reply = r
 	switch {
 	case e.proceed(returned):

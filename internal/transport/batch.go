@@ -149,7 +149,7 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	}()
 	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
 	over = true
-	b.lane.health.heard(b.replies[0].Err)
+	b.lane.health.onReply(b.replies[0].Err)
 	kept := 0
 	for i, e := range b.errands {
 		r := b.replies[i]
@@ -175,7 +175,7 @@ func (b *batch) die() {
 }
 
 func (b *batch) reply(e *errand, r wire.Reply) {
-	e.over(r, true)
+	e.onReply(r, true)
 	b.conn.tasks.End()
 }
 

@@ -19,8 +19,8 @@ type health struct {
 	trouble atomic.Bool  // the latest that was heard of it is that a call had no reply
 }
 
-// heard notes the outcome of a call.
-func (h *health) heard(err *fault.Error) {
+// onReply notes the outcome of a call.
+func (h *health) onReply(err *fault.Error) {
 	trouble := err != nil && !err.Replied()
 	if !trouble {
 		h.replied.Store(int64(clock.Now()))

@@ -185,7 +185,7 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 		r = c.driver.Run(ctx, nil, q.Call)
 		c.note(r.Err)
 	}
-	c.healthOf(way, q.Call.Key()).heard(r.Err)
+	c.healthOf(way, q.Call.Key()).onReply(r.Err)
 	return r, true
 }
 

@@ -32,7 +32,7 @@ type client struct {
 	renewals int
 	gone     bool
 	released []wire.Call
-	lines    []notice.Line
+	lines    []notice.Entry
 
 	mu      sync.Mutex
 	byLease map[int64]int // renewals of one lock, by the lease in ms; guarded by mu
@@ -41,8 +41,8 @@ type client struct {
 
 func (c *client) Alarm(at clock.Instant)                                   { c.watchdog.Alarm(at) }
 func (c *client) Unlisten(string, chan struct{})                           {}
-func (c *client) Log(l notice.Line)                                        { c.lines = append(c.lines, l) }
-func (c *client) Heard(string) (uint64, bool)                              { return 0, false }
+func (c *client) Log(l notice.Entry)                                       { c.lines = append(c.lines, l) }
+func (c *client) Received(string) (uint64, bool)                           { return 0, false }
 func (c *client) Epoch(string) uint64                                      { return 0 }
 func (c *client) Counts(string) bool                                       { return false }
 func (c *client) Unheard(string, uint64)                                   {}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Publish is the command by which a script announces on a channel. Empty means that it does not announce.
@@ -136,7 +137,7 @@ const (
 // KeptWithin returns, from the reply of a hand-over of permits, how many permits are free, whether other clients stand in the line,
 // and whether somebody listens who knows of no line.
 func (r *Reply) KeptWithin() (free int64, stand, listen bool) {
-	return r.N % (1 << 32), r.N>>32&1 != 0, r.N>>33&1 != 0
+	return r.N % lua.OthersStand, r.N&lua.OthersStand != 0, r.N&lua.OthersListen != 0
 }
 
 // Hint returns, from the reply of a refused acquire, the time until another attempt may help.
@@ -145,7 +146,9 @@ func (r *Reply) Hint() time.Duration {
 }
 
 // NotSetUp reports, from the reply of a refused acquire, whether it was about a semaphore that nobody has set up.
-func (r *Reply) NotSetUp() bool { return len(r.List) == 4 && r.List[0] < 0 && r.List[2]&8 != 0 }
+func (r *Reply) NotSetUp() bool {
+	return len(r.List) == 4 && r.List[0] < 0 && r.List[2]&lua.BitNotSetUp != 0
+}
 
 // NoKey is the PTTL of a key that does not exist.
 const NoKey = -2

@@ -161,7 +161,7 @@ func (w *hall) ask(g *guest) {
 	w.settled(r, g.field, g)
 	switch {
 	case !r.Acquired():
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(w, ok && place.Ahead == 0, "%v", w.log)
 		g.stands = true
 		require.True(w, w.read().holder == g.field || slices.Contains(w.read().queue, g.seat), "%v", w.log)
@@ -260,7 +260,7 @@ func (w *hall) told(g *guest) wire.Message {
 		if !ok || message.Channel != g.on.Channel {
 			continue
 		}
-		if got, ok := wire.ParseMessage(message.Payload); ok && got.Sort == wire.Granted && got.Number == g.holder.Number {
+		if got, ok := wire.ParseMessage(message.Payload); ok && got.Subject == wire.Granted && got.Number == g.holder.Number {
 			require.Equal(w, term, got.Term)
 			return got
 		}

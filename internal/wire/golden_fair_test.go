@@ -141,7 +141,7 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 	}
 	r, err := runCall(g.rdb, call)
 	require.NoError(g, err)
-	place, refused := r.Stood()
+	place, refused := r.Position()
 	switch {
 	case refused:
 		require.InDelta(g, g.now()*1000, place.At, 30_000_000)

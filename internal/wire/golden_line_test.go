@@ -199,7 +199,7 @@ func (g *golden) inLine(script string, words []string) string {
 	}
 	r, err := runCall(g.rdb, call)
 	require.NoError(g, err)
-	if place, ok := r.Stood(); ok {
+	if place, ok := r.Position(); ok {
 		reply := fmt.Sprintf("wait %d, %d ahead", tens(-1-r.N), place.Ahead)
 		if place.Ahead < 0 {
 			reply = fmt.Sprintf("wait %d, not in line", tens(-1-r.N))

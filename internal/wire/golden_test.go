@@ -96,9 +96,9 @@ func (g *golden) run(lines string) {
 func (g *golden) timeless(payload string) string {
 	m, ok := wire.ParseMessage(payload)
 	switch {
-	case ok && m.Sort == wire.EndsSoon:
+	case ok && m.Subject == wire.EndsSoon:
 		return fmt.Sprintf("9 %d %d", m.Number, tens(m.Term.Milliseconds()))
-	case !ok || m.Sort != wire.Granted:
+	case !ok || m.Subject != wire.Granted:
 		return payload
 	}
 	require.InDelta(g, g.now()*1000, m.At, 30_000_000)
@@ -136,6 +136,9 @@ func (g *golden) do(call string) string {
 	defaults := map[string][]string{
 		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000", ""}, "handOver": {"", "", ""},
 	}[script]
+	if script == "force" && wire.Kinds[kind].Family == wire.RWFamily {
+		defaults[2] = strings.TrimPrefix(kind, "fenced ") // the side
+	}
 	args = append(args, defaults[min(len(args), len(defaults)):]...)
 	field := "u:" + args[0]
 	if strings.HasSuffix(kind, "write") {

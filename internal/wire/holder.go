@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Holder is a holder of a lock in Redis, present or future: a field, and the number in it. It makes the calls that concern
@@ -107,7 +108,7 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 	return c
 }
 
-// Park returns the call that makes it the holder for a time instead of the last holder, although nobody holds the lock then.
+// Park returns the call that keeps the key, for a time, under the number of this holder instead of the last one. Nobody holds the lock then.
 func (h *Holder) Park(n *Names, last *Holder, left time.Duration) Call {
 	s := h.kind.Park
 	return Call{Script: s, Keys: s.Of(n.Keys), Args: Args{Holder: h.Field, Millis: Millis(left), Number: h.Number, Channel: last.Field}}
@@ -154,6 +155,12 @@ func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 			c.Keys = n.Keys
 		}
 	}
+	if k.Family == RWFamily {
+		c.Args.Extra = lua.WriteMode
+		if k.Side == ReadSide {
+			c.Args.Extra = lua.ReadMode
+		}
+	}
 	if len(from) > 0 {
 		c.Args.Other = strings.Join(from, holderBreak)
 	}
@@ -169,14 +176,14 @@ func CheckHolders(holders []string) error {
 		return fmt.Errorf("%w: the number of holders is %d, not from 1 to %d", fault.ErrInvalidOption, n, maxHolders)
 	}
 	for _, h := range holders {
-		if h == "" || h == "mode" || strings.Contains(h, holderBreak) {
+		if h == "" || h == lua.ModeField || strings.Contains(h, holderBreak) {
 			return fmt.Errorf("%w: %s is no holder of a lock", fault.ErrInvalidOption, fault.Quote(h))
 		}
 	}
 	return nil
 }
 
-// maxHolders is how many holders a script compares, which is as many as [Info] has.
+// maxHolders is the most holders that a script compares, and that [Info] lists.
 const maxHolders = 100
 
 // NewRenewal returns a call that renews nothing yet, with room for so many locks.

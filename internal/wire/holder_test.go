@@ -134,7 +134,7 @@ func TestCallsOfAQueue(t *testing.T) {
 	r := Reply{N: 1, List: []int64{1, 7, 5, 3000, 9}}
 	m, ok := r.GaveHere()
 	require.True(t, ok)
-	require.Equal(t, Message{Sort: Granted, Number: 7, At: 5, Term: 3 * time.Second, Token: 9}, m)
+	require.Equal(t, Message{Subject: Granted, Number: 7, At: 5, Term: 3 * time.Second, Token: 9}, m)
 	_, ok = (&Reply{N: 1}).GaveHere()
 	require.False(t, ok)
 }

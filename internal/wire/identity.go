@@ -43,9 +43,11 @@ func Digits(id string) string {
 	return id
 }
 
+var _, clientWrite = lua.Open(lua.ClientWrite)
+
 // WriteCommand returns the command that writes the identity of a client.
 func (i *Identity) WriteCommand(key string, lifetime time.Duration) []any {
-	cmd := []any{"EVAL", lua.ClientWrite, int64(1), key, Millis(lifetime)}
+	cmd := []any{"EVAL", clientWrite, int64(1), key, Millis(lifetime)}
 	for n, field := range identityFields {
 		if i[n] != "" {
 			cmd = append(cmd, field, i[n])

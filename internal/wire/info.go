@@ -62,6 +62,8 @@ type InfoWaiter struct {
 	Ours  bool   // it is rlock's
 }
 
+var _, lockInfo = lua.Open(lua.LockInfo)
+
 // InfoCommand returns the command that asks for the Info of a lock, with its waiters or without.
 func (k *Kind) InfoCommand(n *Names, waiters bool) []any {
 	keys := append(make([]any, 0, 3), n.Keys[0])
@@ -75,7 +77,7 @@ func (k *Kind) InfoCommand(n *Names, waiters bool) []any {
 	default:
 		keys = append(keys, others[0])
 	}
-	return append([]any{"EVAL", lua.LockInfo, int64(len(keys))}, keys...)
+	return append([]any{"EVAL", lockInfo, int64(len(keys))}, keys...)
 }
 
 var errInfo = errors.New("unexpected reply from Redis about a lock")
@@ -105,7 +107,7 @@ func ParseInfo(reply any) (Info, error) {
 		if field, _, lined := strings.Cut(w.Field, "|"); lined {
 			w.Field, w.Ours = field, true
 		}
-		w.Ours = w.Ours || strings.Contains(w.Field, seatMark)
+		w.Ours = w.Ours || strings.Contains(w.Field, lua.SeatMark)
 		info.Waiters = append(info.Waiters, w)
 	}
 	return info, nil

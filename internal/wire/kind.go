@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Kind describes one kind of lock: all values in which it differs from the others. Each kind is one literal of it.
@@ -189,7 +191,7 @@ var (
 		Renew:    readRenew,
 		Force:    readForce,
 		Inspect:  readInspect,
-		HoldKey:  ":rwlock_timeout:1",
+		HoldKey:  lua.HoldSuffix + "1",
 		Channel:  rwChannel,
 		Line:     readLine,
 		Remnants: true,
@@ -207,7 +209,7 @@ var (
 		HandOver:    lockHandOver,
 		Lazy:        true,
 		Fenced:      FencedWrite,
-		FieldSuffix: ":write",
+		FieldSuffix: lua.WriteSuffix,
 		Channel:     rwChannel,
 		NoUpgrade:   true,
 		Messages:    2,
@@ -226,7 +228,7 @@ var (
 		HandOver:    fencedHandOver,
 		Tokens:      true,
 		Keys:        []string{tokenKey},
-		FieldSuffix: ":write",
+		FieldSuffix: lua.WriteSuffix,
 		Channel:     rwChannel,
 		NoUpgrade:   true,
 		Messages:    2,
@@ -303,7 +305,7 @@ func (k *Kind) Of(permits int) *Kind {
 const tokenKey = "redisson_lock_token"
 
 // seatsKey is the prefix, with a suffix, of the key that says which waiter of rlock has which seat in the queue of a fair lock.
-const seatsKey = "redisson_unlock_latch*:waiters"
+const seatsKey = latch + "*" + lua.WaitersSuffix
 
 // Name returns the name of the kind in [Kinds], or the noun of what is no lock. Log lines, observers, metrics and the command rlock call
 // it by this name, and by no other.

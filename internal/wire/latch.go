@@ -1,13 +1,17 @@
 package wire
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/go-rlock/rlock/internal/lua"
+)
 
 // MaxCount is the highest count of a latch that rlock sets: up to here every number is exact in a script.
 const MaxCount = 1<<53 - 1
 
 // LatchOpen is the message that a latch has opened. The others are that it has a count, or that it was deleted: then it is open,
 // too.
-const LatchOpen = "0"
+const LatchOpen = lua.LatchOpened
 
 // CountDown is the kind of a latch, which is not a lock. Errors use it.
 var CountDown = &Kind{Noun: "count-down latch"}
@@ -20,9 +24,9 @@ type Latch struct {
 	channel any   // Channel as it is sent
 }
 
-// NewLatch returns the keys and the channel of a latch, given its name in Redis and the client's id. Unlike other kinds, a latch
-// has its name in braces even if that has braces itself. So has the key that Redisson does not have: otherwise a name such as
-// a{b, with which Redisson works on a cluster, would not.
+// NewLatch returns the keys and the channel of a latch, given its name in Redis and the client's id. Its
+// channel and its marks have the name in braces, even if the name contains braces. So names such as a{b work on a cluster, as they do
+// with Redisson.
 func NewLatch(name, clientID string) *Latch {
 	l := &Latch{Channel: latchChannel + "{" + name + "}"}
 	l.keys = []any{name, latch + ":{" + name + "}:" + clientID}

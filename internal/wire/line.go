@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
@@ -23,7 +25,7 @@ func (s Standing) text() any {
 		return empty
 	case ms != 3000:
 		if s.Token {
-			return strconv.FormatInt(ms, 10) + "|t"
+			return strconv.FormatInt(ms, 10) + lua.TokenSuffix
 		}
 		return strconv.FormatInt(ms, 10)
 	case s.Token:
@@ -34,7 +36,7 @@ func (s Standing) text() any {
 
 // The most common standings as they are sent, boxed once, and the most common term.
 var (
-	common, commonWithToken any = "3000", "3000|t"
+	common, commonWithToken any = "3000", "3000" + lua.TokenSuffix
 
 	commonTerm any = int64(3000)
 
@@ -119,13 +121,8 @@ func (k *Kind) PumpCall(n *Names, but string) Call {
 
 func (k *Kind) forceCall(n *Names) Call {
 	c := k.lineCall(k.Line.Force, n)
-	switch {
-	case k.Channel == "":
+	if k.Channel == "" {
 		c.Args.Extra = silent
-	case k.Side == ReadSide:
-		c.Args.Extra = "read"
-	case k.Family == RWFamily:
-		c.Args.Extra = "write"
 	}
 	return c
 }
@@ -134,8 +131,8 @@ func (k *Kind) lineCall(s *Script, n *Names) Call {
 	return Call{Script: s, Keys: n.LineKeys, Args: Args{Channel: n.base}}
 }
 
-// Place is a place in the line.
-type Place struct {
+// Position is a place in the line.
+type Position struct {
 	At    int64 // when the attempt was refused, in µs of Redis
 	Watch bool  // whether the process is asked to watch Redisson's channel
 	Ahead int64 // how many stand before it; -1 means that it does not stand in the line
@@ -145,14 +142,17 @@ type Place struct {
 	Missed         bool // it stood in the queue of a fair lock before, and did not any more
 }
 
-// Stood returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
+// Position returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
 // that far.
-func (r *Reply) Stood() (Place, bool) {
+func (r *Reply) Position() (Position, bool) {
 	if len(r.List) != 4 {
-		return Place{Ahead: -1}, false
+		return Position{Ahead: -1}, false
 	}
 	at, bits, ahead := r.List[1], r.List[2], r.List[3]
-	return Place{At: at, Watch: bits&1 != 0, Heard: bits&4 != 0, Unheard: bits&2 != 0, Missed: bits&16 != 0, Ahead: ahead}, true
+	return Position{
+		At: at, Ahead: ahead, Watch: bits&lua.BitWatch != 0, Heard: bits&lua.BitHeard != 0, Unheard: bits&lua.BitUnheard != 0,
+		Missed: bits&lua.BitMissed != 0,
+	}, true
 }
 
 // Given is what became of a lock that a [Holder.Give] was about.
@@ -186,42 +186,42 @@ func (r *Reply) Gave() Given {
 
 // Message is a message to the waiters of one client.
 type Message struct {
-	Sort   Sort
-	Number int64         // of the waiter that has the lock now, or is next
-	At     int64         // since when, in µs of Redis
-	Term   time.Duration // of its lease, or that of the holder before it
-	Token  uint64        // zero means none
+	Subject Subject
+	Number  int64         // of the waiter that has the lock now, or is next
+	At      int64         // since when, in µs of Redis
+	Term    time.Duration // of its lease, or that of the holder before it
+	Token   uint64        // zero means none
 }
 
-// Sort distinguishes the messages to the waiters of one client.
-type Sort uint8
+// Subject distinguishes the messages to the waiters of one client.
+type Subject uint8
 
 // The sorts of message.
 const (
-	Granted  Sort = iota + 1 // a waiter has the lock
-	Watch                    // if somebody still waits here, watch Redisson's channel
-	AskAgain                 // the first waiter could have the lock, but must ask for it
-	EndsSoon                 // somebody else has the lock now, with a short lease; this waiter is next
+	Granted  Subject = iota + 1 // a waiter has the lock
+	Watch                       // if somebody still waits here, watch Redisson's channel
+	AskAgain                    // the first waiter could have the lock, but must ask for it
+	EndsSoon                    // somebody else has the lock now, with a short lease; this waiter is next
 )
 
 // ParseMessage returns the message of a payload. It reports false for one that it does not know.
 func ParseMessage(payload string) (Message, bool) {
 	switch payload {
-	case "7":
-		return Message{Sort: Watch}, true
-	case "8":
-		return Message{Sort: AskAgain}, true
+	case lua.MessageWatch:
+		return Message{Subject: Watch}, true
+	case lua.MessageAsk:
+		return Message{Subject: AskAgain}, true
 	}
-	if rest, ok := strings.CutPrefix(payload, "9 "); ok {
+	if rest, ok := strings.CutPrefix(payload, lua.MessageLease+" "); ok {
 		number, ms, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(number, 10, 64)
 		term, err2 := strconv.ParseUint(ms, 10, 32)
 		if err != nil || err2 != nil || n < 0 {
 			return Message{}, false
 		}
-		return Message{Sort: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
+		return Message{Subject: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
 	}
-	rest, ok := strings.CutPrefix(payload, "6 ")
+	rest, ok := strings.CutPrefix(payload, lua.MessageGranted+" ")
 	var numbers [4]int64
 	for i := range numbers {
 		var word string
@@ -234,7 +234,7 @@ func ParseMessage(payload string) (Message, bool) {
 		return Message{}, false
 	}
 	return Message{
-		Sort: Granted, Number: numbers[0], At: numbers[1],
+		Subject: Granted, Number: numbers[0], At: numbers[1],
 		Term: time.Duration(numbers[2]) * time.Millisecond, Token: uint64(numbers[3]),
 	}, true
 }

@@ -179,7 +179,7 @@ func (l *line) hears(sub *redis.PubSub, want string) {
 	m, err := sub.ReceiveTimeout(context.Background(), 5*time.Second)
 	require.NoError(l, err, want)
 	got := m.(*redis.Message).Payload
-	if g, ok := wire.ParseMessage(got); ok && g.Sort == wire.Granted {
+	if g, ok := wire.ParseMessage(got); ok && g.Subject == wire.Granted {
 		got = fmt.Sprintf("granted %d", g.Number)
 	}
 	require.Equal(l, want, got)

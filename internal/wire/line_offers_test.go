@@ -154,7 +154,7 @@ func TestWatchersAreAskedFor(t *testing.T) {
 	onBothLines(t, func(l *line) {
 		asked := func(who string) bool {
 			r := l.stand(who)
-			place, ok := r.Stood()
+			place, ok := r.Position()
 			require.True(l, ok)
 			return place.Watch
 		}
@@ -208,7 +208,7 @@ func TestAnotherProcessIsAskedToWatch(t *testing.T) {
 		l.subscribe(l.names(l.sort.plain, "B").Base(), l.names(l.sort.plain, "B").Twin())
 		l.age("#w", 1001)
 		r := l.stand("B2")
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(l, ok)
 		require.True(l, place.Watch)
 		l.hears(c, "7") // D is not reached

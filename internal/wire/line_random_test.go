@@ -209,7 +209,7 @@ func (w *world) ask(who string, before state) {
 	r := w.run(c)
 	if !r.Acquired() {
 		w.stood[who] = w.stood[who] || wait > 0
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(w, ok, "%v", w.log)
 		if wait > 0 && w.read().holder != who {
 			require.Equal(w, w.ahead(who, before), int(place.Ahead), "%v", w.log)

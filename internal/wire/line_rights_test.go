@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/lua/assemble"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -22,6 +22,8 @@ const cannotRun = "^ERR (The user executing the script can't run this command or
 func TestWhatServersCallAMissingRight(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
+	sources, err := assemble.Read("../lua", nil)
+	require.NoError(t, err)
 	for text, want := range map[string]bool{
 		"@user_script: 10: The user executing the script can't run this command or subcommand":                       true, // 6.2
 		"ERR The user executing the script can't run this command or subcommand script: 6267, on @user_script:1.":    true, // 7.0
@@ -33,7 +35,8 @@ func TestWhatServersCallAMissingRight(t *testing.T) {
 		"ERR Script attempted to access a non local key in a cluster node":                                           false,
 	} {
 		for _, as := range []string{"ARGV[1]", "{err = ARGV[1]}"} {
-			script := lua.With("return denied("+as+") and 1 or 0", lua.LinePrelude)
+			script, err := sources.Complete("return denied("+as+") and 1 or 0", false)
+			require.NoError(t, err)
 			got, err := rdb.Eval(t.Context(), script, nil, text).Int()
 			require.NoError(t, err)
 			require.Equal(t, want, got == 1, text)

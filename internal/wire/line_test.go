@@ -19,7 +19,7 @@ func TestAWaiterThatIsNotReachedIsPassedOver(t *testing.T) {
 		require.Zero(l, l.stand("A1").N)
 		for _, who := range []string{"B2", "C3", "D4", "E5"} {
 			r := l.stand(who)
-			place, ok := r.Stood()
+			place, ok := r.Position()
 			require.True(l, ok)
 			require.EqualValues(l, who[1]-'2', place.Ahead)
 		}
@@ -31,7 +31,7 @@ func TestAWaiterThatIsNotReachedIsPassedOver(t *testing.T) {
 		l.stands("B2 C3 E5 #w !B2 !C3")
 
 		r := l.stand("B2") // it is alive
-		place, _ := r.Stood()
+		place, _ := r.Position()
 		require.Zero(l, place.Ahead, "and keeps its place")
 		l.stands("B2 C3 E5 #w !C3")
 
@@ -192,7 +192,7 @@ func testRights(t *testing.T, sort sort) {
 			continue
 		}
 		require.NoError(t, err, name)
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(t, ok, name)
 		require.Zero(t, place.Ahead, name)
 		require.Equal(t, name != "no pubsub", place.Watch, name)

@@ -30,7 +30,7 @@ func TestAWaiterThatIsWoken(t *testing.T) {
 	onBothLines(t, func(l *line) {
 		require.Zero(l, l.stand("A1").N)
 		r := l.standWoken("B2")
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(l, ok)
 		require.Zero(l, place.Ahead)
 		l.standWoken("fC3")

@@ -71,7 +71,7 @@ func (w *world) heardEnd(sub *redis.PubSub) {
 			return
 		}
 		if m, ok := wire.ParseMessage(m.(*redis.Message).Payload); ok {
-			require.NotEqual(w, wire.Granted, m.Sort, "a grant that changed nothing: %v", w.log)
+			require.NotEqual(w, wire.Granted, m.Subject, "a grant that changed nothing: %v", w.log)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (w *world) check() {
 		require.NoError(w, err, "%v", w.log)
 		got, ok := wire.ParseMessage(m.(*redis.Message).Payload)
 		require.True(w, ok, "%v", w.log)
-		if got.Sort != wire.Granted {
+		if got.Subject != wire.Granted {
 			continue
 		}
 		number, err := strconv.ParseInt(strings.TrimPrefix(who, "f")[1:], 10, 64)

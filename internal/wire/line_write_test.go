@@ -181,7 +181,7 @@ func TestAWriterThatStillReads(t *testing.T) {
 		require.NoError(l, err)
 		told, ok := wire.ParseMessage(m.(*redis.Message).Payload)
 		require.True(l, ok)
-		require.Equal(l, wire.EndsSoon, told.Sort, "the first in the line knew a longer lease")
+		require.Equal(l, wire.EndsSoon, told.Subject, "the first in the line knew a longer lease")
 		require.EqualValues(l, 3, told.Number)
 		require.InDelta(l, 2*time.Second, told.Term, float64(time.Second))
 		require.True(l, l.reads("rD6", "", time.Minute))
@@ -207,7 +207,7 @@ func TestAReaderThatHeldLongest(t *testing.T) {
 		m, err := b.ReceiveTimeout(context.Background(), 5*time.Second)
 		require.NoError(l, err)
 		told, _ := wire.ParseMessage(m.(*redis.Message).Payload)
-		require.Equal(l, wire.EndsSoon, told.Sort)
+		require.Equal(l, wire.EndsSoon, told.Subject)
 
 		require.True(l, l.reads("rA4", "", time.Second))
 		require.Equal(l, wire.Given{Freed: true}, l.give("rA4", ""), "a shorter one changes nothing")

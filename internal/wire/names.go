@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // maxName is the longest name of a lock in Redis, in bytes.
@@ -66,7 +67,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(latch, ":waiters", own); k.Counted() {
+		if line := add(latch, lua.WaitersSuffix, own); k.Counted() {
 			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
 		} else {
 			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
@@ -114,7 +115,7 @@ func (n *Names) Tells(channel, clientID string) bool {
 		return channel == n.own
 	}
 	name, _ := n.Keys[0].(string)
-	for _, part := range [...]string{n.Channel, ":", clientID, seatMark} {
+	for _, part := range [...]string{n.Channel, ":", clientID, lua.SeatMark} {
 		rest, ok := strings.CutPrefix(channel, part)
 		if !ok {
 			return false
@@ -131,10 +132,10 @@ func (n *Names) Twin() string {
 	return n.Base() + twinSuffix + ownEnding(name)
 }
 
-const twinSuffix = ":rlock-twin"
+const twinSuffix = ":" + lua.TwinName
 
 // braced ends what rlock derives from the name {x}, by which it is not that of x: see [ownEnding].
-const braced = "{}"
+const braced = lua.BracedEnding
 
 // ownEnding returns what ends the keys, channels and seats that rlock derives from a name, and Redisson does not have. Redisson's rule
 // makes one text of the names x and {x}, and of no other two. So what rlock makes of {x} has an ending that nothing else has.

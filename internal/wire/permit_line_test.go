@@ -79,7 +79,7 @@ func (l *permitLine) refused(all ...string) {
 	for _, who := range all {
 		r := l.stand(who)
 		require.Negative(l, r.N, who)
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(l, ok)
 		require.GreaterOrEqual(l, place.Ahead, int64(0), who)
 	}
@@ -341,7 +341,7 @@ func TestALineBeforeASetUp(t *testing.T) {
 		l.name = testkit.NewName()
 		r := l.stand("A1")
 		require.True(l, r.NotSetUp())
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(l, ok)
 		require.Zero(l, place.Ahead)
 		c := l.standCall("B2", wire.Woken)

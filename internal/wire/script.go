@@ -2,13 +2,7 @@
 // scripts, and their calls and replies. It does no I/O.
 package wire
 
-import (
-	"crypto/sha1" // by which Redis names scripts
-	"encoding/hex"
-	"slices"
-
-	"github.com/go-rlock/rlock/internal/lua"
-)
+import "github.com/go-rlock/rlock/internal/lua"
 
 // All scripts of a lock share one calling convention, so that one algorithm can run any of them. KEYS are the lock, then
 // the other keys that the kind needs. Where a holder may be created or retired, the tombstones of the lock come last. A
@@ -21,54 +15,58 @@ import (
 // Every script is safe to run twice, late, or out of order: it changes only its own holder's state, and creates a holder
 // only if that holder's number has no tombstone. The exception is an unlock by force, which is [Script.Single].
 var (
-	lockAcquire  = newScript(acquire(1), lua.LockAcquire)
+	lockAcquire  = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
-	lockRelease  = newScript(release(1), lua.LockRelease)
+	lockRelease  = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
-	lockForce    = newScript(force(1), lua.LockForce)
+	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
 	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
-	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
+	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
-	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
-	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.LockTicket)
-	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.LockHandOver)
+	fencedAcquire  = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
+	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockTicket)
+	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockHandover)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
-	fairAcquire, fairRelease, fairForce = newFair(4)
+	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FairAcquire)
+	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
+	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FairForce)
 
-	fencedFairAcquire, fencedFairRelease, fencedFairForce = newFair(5, lua.FencedPrelude)
+	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
+	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)
+	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FencedFairForce)
 
-	readAcquire = newScript(acquire(2), lua.ReadAcquire)
-	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
-	readRelease = newScript(release(2), lua.RWPrelude, lua.ReadRelease)
+	readAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.ReadAcquire)
+	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
+	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(force(1), lua.ReadForce)
+	readForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
-	writeAcquire = newScript(acquire(1), lua.WriteAcquire)
-	writeRelease = newScript(release(1), lua.RWPrelude, lua.WriteRelease)
-	writeForce   = newScript(force(1), lua.RWPrelude, lua.WriteForce)
+	writeAcquire = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
+	writeRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
+	writeForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
+	fencedWriteAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
 
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
-	semaphoreAcquire = newSemaphore(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
+	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
 		lua.SemaphoreAcquire)
-	semaphoreRelease = newSemaphore(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreRelease)
-	semaphoreRenew   = newSemaphore(Script{Keys: 1}, lua.SemaphoreRenew)
+	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreRelease)
+	semaphoreRenew   = newScript(Script{Keys: 1}, lua.SemaphoreRenew)
 
-	plainAcquire = newSemaphore(Script{Keys: 1, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
-	plainRelease = newSemaphore(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
-	plainRenew   = newSemaphore(Script{Keys: 1}, lua.PlainRenew)
+	plainAcquire = newScript(Script{Keys: 1, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
+	plainRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
+	plainRenew   = newScript(Script{Keys: 1}, lua.PlainRenew)
 
-	semaphoreHandOver = newSemaphore(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreHandOver)
-	plainHandOver     = newSemaphore(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandOver)
+	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreHandover)
+	plainHandOver     = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandover)
 
-	semaphorePump = newSemaphore(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
+	semaphorePump = newScript(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
 
 	// The scripts of permits get the line as one more key, if there is one.
 	semaphoreLine = &Line{Acquire: semaphoreAcquire, Release: semaphoreRelease, Pump: semaphorePump}
@@ -76,35 +74,34 @@ var (
 
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
-	plainLine  = newLine(3)
-	fencedLine = newLine(4, lua.FencedPrelude)
+	plainLine  = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
+	fencedLine = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
 
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
-		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: true}, lua.RWPrelude, lua.LinePrelude,
-			lua.LineReadRelease),
-		Force: plainLine.Force, Pump: plainLine.Pump,
+		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: true}, lua.LineReadRelease),
+		Force:   plainLine.Force, Pump: plainLine.Pump,
 	}
 )
 
 // The scripts of calls that count once, however often they are sent. The number of the call takes the place of a holder's
 // number, and its marks are the tombstones of the same key: see once_prelude.lua.
 var (
-	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OncePrelude, lua.OnceMark)
+	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OnceMark)
 
-	latchSet       = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchSet)
-	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountDown)
-	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
-	latchCount     = newLatch(Script{Keys: 1, Reads: true}, lua.LatchCount)
+	latchSet       = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchSet)
+	latchCountDown = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountdown)
+	latchDelete    = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
+	latchCount     = newScript(Script{Keys: 1, Reads: true}, lua.LatchCount)
 
-	semaphoreSetUp    = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreSetUp)
-	semaphoreChange   = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreChange)
-	semaphoreGiveBack = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreGiveBack)
-	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
-	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3, Reads: true}, lua.SemaphoreCount)
-	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
-	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
-	plainReceipts     = newSemaphore(Script{Keys: 1, Argv: 3, Numbers: 32}, lua.PlainReceipts)
+	semaphoreSetUp    = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreGiveBack)
+	semaphoreDelete   = newScript(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
+	semaphoreCount    = newScript(Script{Keys: 2, Numbers: 3, Reads: true}, lua.SemaphoreCount)
+	semaphoreLease    = newScript(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
+	plainDrain        = newScript(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
+	plainReceipts     = newScript(Script{Keys: 1, Argv: 3, Numbers: 32}, lua.PlainReceipts)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
@@ -117,23 +114,11 @@ var Others = map[string]*Script{
 	"pump permits": semaphorePump, "hand permits over": semaphoreHandOver, "hand plain permits over": plainHandOver,
 }
 
-func newLatch(s Script, source string) *Script {
-	return newScript(s, lua.OncePrelude, lua.CounterPrelude, source)
-}
-
-func newSemaphore(s Script, source string) *Script {
-	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.LinePrelude, lua.SemaphorePrelude, lua.PlainPrelude, source)
-}
-
-func newLine(keys int, preludes ...string) *Line {
-	script := func(argv, numbers int, source string) *Script {
-		s := Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}
-		return newScript(s, append(slices.Clone(preludes), lua.RWPrelude, lua.LinePrelude, source)...)
+func newLine(keys int, acquire, release, force, pump string) *Line {
+	script := func(argv, numbers int, file string) *Script {
+		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}, file)
 	}
-	l := &Line{
-		Acquire: script(6, 4, lua.LineAcquire), Release: script(9, 6, lua.LineRelease),
-		Force: script(7, 2, lua.LineForce), Pump: script(5, 0, lua.LinePump),
-	}
+	l := &Line{Acquire: script(6, 4, acquire), Release: script(9, 6, release), Force: script(7, 2, force), Pump: script(5, 0, pump)}
 	l.Acquire.Refuses, l.Force.Single = true, true
 	return l
 }
@@ -155,28 +140,8 @@ type Script struct {
 	Single    bool // whether it must not run twice: it would free the lock from the next holder, too
 }
 
-func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
-
-func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
-
-func force(keys int) Script { return Script{Keys: keys, Argv: 7, Announces: true, Single: true} }
-
-func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
-	script := func(argv, numbers int, source string) *Script {
-		s := Script{Keys: keys, Argv: argv, Numbers: numbers, Short: true, Announces: true, Judges: true}
-		return newScript(s, append(slices.Clone(preludes), lua.LinePrelude, lua.FairPrelude, source)...)
-	}
-	acquire = script(9, 4, lua.FairAcquire)
-	force = script(7, 2, lua.FairForce)
-	acquire.Refuses, force.Single = true, true
-	return acquire, script(6, 5, lua.FairRelease), force
-}
-
-func newScript(s Script, parts ...string) *Script {
-	last := len(parts) - 1
-	s.Source = lua.With(parts[last], append([]string{lua.Prelude}, parts[:last]...)...)
-	digest := sha1.Sum([]byte(s.Source))
-	s.Digest = hex.EncodeToString(digest[:])
+func newScript(s Script, file string) *Script {
+	s.Digest, s.Source = lua.Open(file)
 	return &s
 }
 

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,8 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // TestScriptHeaders checks that the header of each script documents the KEYS and ARGV that the script uses.
@@ -55,6 +58,41 @@ func TestScriptHeaders(t *testing.T) {
 	}
 }
 
+// TestKindsOfScripts checks that the header of each script names the kinds that have it. What belongs to no kind of lock names whom it
+// serves in words.
+func TestKindsOfScripts(t *testing.T) {
+	t.Parallel()
+	kinds := make(map[any][]string) // of each digest
+	for _, k := range append(slices.Collect(maps.Values(wire.Kinds)), wire.Permit, wire.PlainPermit) {
+		line := k.Line
+		if line == nil {
+			line = new(wire.Line)
+		}
+		for _, s := range []*wire.Script{
+			k.Acquire, k.Count, k.Release, k.Renew, k.Force, k.Inspect, k.HandOver, k.Park, k.ExportScript(), k.AdoptScript(),
+			line.Acquire, line.Release, line.Force, line.Pump,
+		} {
+			if s != nil && !slices.Contains(kinds[s.Digest], k.Name()) {
+				kinds[s.Digest] = append(kinds[s.Digest], k.Name())
+			}
+		}
+	}
+	files, err := filepath.Glob("../lua/sent/*.lua")
+	require.NoError(t, err)
+	for _, path := range files {
+		file, err := os.ReadFile(path)
+		require.NoError(t, err)
+		digest, _ := lua.Open(string(file))
+		named := regexp.MustCompile(`(?m)^-- (?:with tokens )?for (.*)$`).FindSubmatch(file)
+		require.NotNil(t, named, path)
+		if has := kinds[digest]; has != nil {
+			require.ElementsMatch(t, has, strings.Split(string(named[1]), ", "), path)
+		}
+		delete(kinds, digest)
+	}
+	require.Empty(t, kinds, "a kind has a script that is in no file")
+}
+
 // scriptState runs the scripts of one lock and reads its state in Redis.
 type scriptState struct {
 	*testing.T
@@ -67,8 +105,12 @@ const me = "0f0e0d0c-0b0a-4908-8706-050403020100:1"
 
 func (w *scriptState) run(script string, args ...any) any {
 	w.Helper()
-	source, _ := testkit.Script("lock", script)
-	reply, err := w.rdb.Eval(context.Background(), source, w.keys, args...).Result()
+	source, n := testkit.Script("lock", script)
+	keys := w.keys
+	if script == "count" {
+		keys = keys[:n] // it knows of no tombstones
+	}
+	reply, err := w.rdb.Eval(context.Background(), source, keys, args...).Result()
 	require.NoError(w, err)
 	return reply
 }

@@ -3,6 +3,8 @@ package wire
 import (
 	"strconv"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Seat is the name under which a waiter stands in the queue of a fair lock. The waiters of a client have it one after another,
@@ -14,13 +16,10 @@ type Seat struct {
 	name any // <client id>:-<a small number>, with the ending of what is rlock's, a string, as it is sent
 }
 
-// seatMark stands between a client's id and the number of a seat. The name of one of Redisson's waiters never has it.
-const seatMark = ":-"
-
 // NewSeat returns a seat of a client. Its waiters must not have it at the same time.
 func NewSeat(n *Names, clientID string, number int) *Seat {
 	lock, _ := n.Keys[0].(string)
-	name := clientID + seatMark + strconv.Itoa(number) + ownEnding(lock)
+	name := clientID + lua.SeatMark + strconv.Itoa(number) + ownEnding(lock)
 	return &Seat{Channel: n.Channel + ":" + name, name: name}
 }
 
@@ -50,5 +49,5 @@ func (r *Reply) GaveHere() (Message, bool) {
 	if len(l) != 5 {
 		return Message{}, false
 	}
-	return Message{Sort: Granted, Number: l[1], At: l[2], Term: time.Duration(l[3]) * time.Millisecond, Token: uint64(l[4])}, true
+	return Message{Subject: Granted, Number: l[1], At: l[2], Term: time.Duration(l[3]) * time.Millisecond, Token: uint64(l[4])}, true
 }

@@ -1,6 +1,18 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/go-rlock/rlock/internal/lua"
+)
+
+// The messages that are no more than a reason to try again, or to leave that to others.
+const (
+	Free       = lua.MessageFree
+	WriterLeft = lua.MessageWriterLeft
+	Ask        = lua.MessageAsk
+	Own        = lua.MessageOwn
+)
 
 // The prefixes of Redisson's channels of a semaphore, and of a count-down latch. The name of a latch is always in braces.
 const (

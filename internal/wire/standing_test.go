@@ -158,14 +158,14 @@ func TestAReadReleaseHasTheKeyOfItsHold(t *testing.T) {
 func TestRepliesOfTheLine(t *testing.T) {
 	t.Parallel()
 	r := Reply{N: -31, List: []int64{-31, 5, 1, 2}}
-	place, ok := r.Stood()
+	place, ok := r.Position()
 	require.True(t, ok)
-	require.Equal(t, Place{At: 5, Watch: true, Ahead: 2}, place)
+	require.Equal(t, Position{At: 5, Watch: true, Ahead: 2}, place)
 	require.False(t, r.Acquired())
 	require.Equal(t, 30*time.Millisecond, r.Hint())
 	for _, n := range []int64{0, 7, -1} {
 		r = Reply{N: n}
-		_, ok = r.Stood()
+		_, ok = r.Position()
 		require.False(t, ok, "acquired, or a tombstone")
 	}
 	require.Equal(t, Given{Freed: true}, (&Reply{N: 1}).Gave())
@@ -178,10 +178,10 @@ func TestRepliesOfTheLine(t *testing.T) {
 func TestParseMessage(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]Message{
-		"7":                            {Sort: Watch},
-		"8":                            {Sort: AskAgain},
-		"6 1 2 3 4":                    {Sort: Granted, Number: 1, At: 2, Term: 3 * time.Millisecond, Token: 4},
-		"6 1 2 30000 0":                {Sort: Granted, Number: 1, At: 2, Term: 30 * time.Second},
+		"7":                            {Subject: Watch},
+		"8":                            {Subject: AskAgain},
+		"6 1 2 3 4":                    {Subject: Granted, Number: 1, At: 2, Term: 3 * time.Millisecond, Token: 4},
+		"6 1 2 30000 0":                {Subject: Granted, Number: 1, At: 2, Term: 30 * time.Second},
 		"":                             {},
 		"0":                            {},
 		"1":                            {},
@@ -199,6 +199,6 @@ func TestParseMessage(t *testing.T) {
 	} {
 		m, ok := ParseMessage(payload)
 		require.Equal(t, want, m, payload)
-		require.Equal(t, want.Sort != 0, ok, payload)
+		require.Equal(t, want.Subject != 0, ok, payload)
 	}
 }

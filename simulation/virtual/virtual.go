@@ -21,8 +21,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/memnet"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 	"github.com/go-rlock/rlock/simulation/internal/simserver"
 )

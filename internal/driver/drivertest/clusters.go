@@ -43,8 +43,8 @@ func cluster(t *testing.T, open Open) { // the subtests share a cluster
 	t.Run("a client for one server", func(t *testing.T) { clientForOneServer(t, open, c) })
 }
 
-// clientForOneServer has a client that is not for clusters send to a node. Whatever is sent, the error names what is wrong, and the
-// reply of the server.
+// clientForOneServer sends commands to a node of a cluster through a client for one server. Whatever it sends, the error says what is
+// wrong, and has the server's reply.
 func clientForOneServer(t *testing.T, open Open, c *redistest.Cluster) {
 	ctx, name, out := t.Context(), NewName(), make([]wire.Reply, 1)
 	for c.MasterOf(t, name) == c.Nodes[0] {

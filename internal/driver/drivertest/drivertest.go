@@ -137,7 +137,7 @@ func shortReplies(t *testing.T, open OpenAlone) {
 		r = send(other.Stand(n, time.Minute, time.Second))
 		require.False(t, r.Acquired(), way)
 		require.InDelta(t, time.Minute, r.Hint(), float64(time.Second), way)
-		place, ok := r.Stood()
+		place, ok := r.Position()
 		require.True(t, ok, way)
 		require.Zero(t, place.Ahead, way)
 		r = send(other.Give(n, 0, time.Second, nil))

@@ -16,7 +16,7 @@ import (
 func TestTokenValue(t *testing.T) {
 	t.Parallel()
 	for token, want := range map[rlock.Token]string{
-		0:                 "rlock: fencing token is 0: the hold has none",
+		0:                 "rlock: the fencing token is 0: the hold has no token",
 		math.MaxInt64 + 1: "rlock: fencing token 9223372036854775808 exceeds an int64",
 		math.MaxUint64:    "rlock: fencing token 18446744073709551615 exceeds an int64",
 	} {

@@ -191,7 +191,7 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 		return all
 	}
 	testkit.Eventually(t, "all channels are subscribed", func() bool { return channels() == 3*n })
-	require.LessOrEqual(t, testkit.Lines(client), 3)
+	require.LessOrEqual(t, testkit.Shards(client), 3)
 	cancel()
 	wg.Wait()
 	testkit.Eventually(t, "no channel is left", func() bool { return channels() == 0 && testkit.Remains(client) == 0 })

@@ -8,11 +8,15 @@ package mutants
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/lua/assemble"
 )
 
 // Env is the name of the variable that names the bug that a process of [Schemata] has.
@@ -27,7 +31,7 @@ type Mutant struct {
 // Edit replaces a text that a file has exactly once. The file is below the root of the repository.
 type Edit struct{ File, Old, New string }
 
-// Plant returns the changed files, by their absolute paths.
+// Plant returns the changed files, by their absolute paths. Of a source of scripts, these are the scripts that are sent with what it has.
 func (m Mutant) Plant(root string) (map[string]string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -49,7 +53,49 @@ func (m Mutant) Plant(root string) (map[string]string, error) {
 		}
 		planted[path] = strings.Replace(text, e.Old, e.New, 1)
 	}
+	if err := send(filepath.Join(root, "internal", "lua"), planted); err != nil {
+		return nil, fmt.Errorf("mutant %s: %w", m.Name, err)
+	}
 	return planted, nil
+}
+
+// send puts what is sent into the place of the sources of scripts, given their directory.
+func send(dir string, planted map[string]string) error {
+	sources := make(map[string]string)
+	for path, text := range planted {
+		if filepath.Dir(path) == dir && filepath.Ext(path) == ".lua" {
+			sources[filepath.Base(path)] = text
+			delete(planted, path)
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	read, err := assemble.Read(dir, sources)
+	if err != nil {
+		return err
+	}
+	files, err := read.Files()
+	if err != nil {
+		return err
+	}
+	sent := 0
+	for name, text := range files {
+		path := filepath.Join(dir, "sent", name)
+		is, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		was, _ := lua.Open(string(is))
+		if digest, _ := lua.Open(text); digest != was {
+			planted[path] = text
+			sent++
+		}
+	}
+	if sent == 0 {
+		return errors.New("its edits of scripts change nothing that is sent")
+	}
+	return nil
 }
 
 // Schemata returns the files of one build with all mutants, of which a process has the one that [Env] names, or none. The rest of the

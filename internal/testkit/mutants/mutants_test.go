@@ -1,12 +1,16 @@
 package mutants
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 const program = `package main
@@ -16,7 +20,7 @@ import (
 	"fmt"
 )
 
-//go:embed greeting.txt
+//go:embed texts/greeting.txt
 var greeting string
 
 type list[T any] []T
@@ -48,7 +52,8 @@ func TestSchemata(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module program\n\ngo 1.25\n", "main.go": program, "greeting.txt": "hi "} {
+	require.NoError(t, os.Mkdir(filepath.Join(root, "texts"), 0o700))
+	for name, text := range map[string]string{"go.mod": "module program\n\ngo 1.25\n", "main.go": program, "texts/greeting.txt": "hi "} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	all := []Mutant{
@@ -61,7 +66,7 @@ func TestSchemata(t *testing.T) {
 		}},
 		{"same function again, and a script", "", []Edit{
 			{"main.go", "return l[0]", "return l[len(l)-1]"},
-			{"greeting.txt", "hi", "ho"},
+			{"texts/greeting.txt", "hi", "ho"},
 		}},
 		{"constant", "", []Edit{{"main.go", "limit = 1", "limit = 2"}}},
 	}
@@ -99,4 +104,25 @@ func TestTableSharesOneBuild(t *testing.T) {
 	_, rest, err := Schemata("../../..", Table)
 	require.NoError(t, err)
 	require.Empty(t, rest)
+}
+
+// TestABugInASourceIsSent checks that a bug in a source of scripts is in each script that is sent with it, and that the digest is that of
+// the script with the bug.
+func TestABugInASourceIsSent(t *testing.T) {
+	t.Parallel()
+	bug := func(file, from, to string) Mutant {
+		return Mutant{"bug", "", []Edit{{"internal/lua/" + file, from, to}}}
+	}
+	planted, err := bug("line_pump.lua", "  return -2\n", "  return -1234\n").Plant("../../..")
+	require.NoError(t, err)
+	require.Len(t, planted, 2, "with tokens, and without")
+	for path, file := range planted {
+		require.Contains(t, path, "lua/sent/")
+		require.Contains(t, file, "  return -1234\n")
+		digest, text := lua.Open(file)
+		sum := sha1.Sum([]byte(text))
+		require.Equal(t, hex.EncodeToString(sum[:]), digest)
+	}
+	_, err = bug("line_prelude.lua", "-- Removes a waiter", "-- Drops a waiter").Plant("../../..")
+	require.EqualError(t, err, "mutant bug: its edits of scripts change nothing that is sent")
 }

@@ -38,11 +38,10 @@ func (s *schemata) add(number int, planted map[string]string) (bool, error) {
 	scripts, packages := make(map[string][]script), make(map[string]string) // by directory
 	for path, text := range planted {
 		if filepath.Ext(path) != ".go" {
-			pkg, variable, err := embedding(path)
+			dir, pkg, variable, err := embedding(path)
 			if err != nil {
 				return false, err
 			}
-			dir := filepath.Dir(path)
 			packages[dir] = pkg
 			scripts[dir] = append(scripts[dir], script{number, variable, text})
 			continue
@@ -87,23 +86,29 @@ func (s *schemata) fileOf(path string) (*goFile, error) {
 	return f, err
 }
 
-// embedding returns the package and the variable that embed a file.
-func embedding(path string) (pkg, variable string, err error) {
-	sources, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.go"))
-	if err != nil {
-		return "", "", err
-	}
-	embeds := regexp.MustCompile(`(?s)\npackage (\w+)\n.*//go:embed ` + regexp.QuoteMeta(filepath.Base(path)) + `\n\s*(?:var )?(\w+)`)
-	for _, name := range sources {
-		raw, err := os.ReadFile(name)
+// embedding returns the package that embeds a file, its directory, and the variable. The file is there, or in a directory in it.
+func embedding(path string) (dir, pkg, variable string, err error) {
+	name := filepath.Base(path)
+	for dir = filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
-			return "", "", err
+			return "", "", "", err
 		}
-		if m := embeds.FindStringSubmatch("\n" + string(raw)); m != nil {
-			return m[1], m[2], nil
+		embeds := regexp.MustCompile(`(?s)\npackage (\w+)\n.*//go:embed ` + regexp.QuoteMeta(name) + `\n\s*(?:var )?(\w+)`)
+		for _, source := range sources {
+			raw, err := os.ReadFile(source)
+			if err != nil {
+				return "", "", "", err
+			}
+			if m := embeds.FindStringSubmatch("\n" + string(raw)); m != nil {
+				return dir, m[1], m[2], nil
+			}
 		}
+		if len(sources) > 0 || dir == filepath.Dir(dir) {
+			return "", "", "", fmt.Errorf("nothing embeds %s", path)
+		}
+		name = filepath.Base(dir) + "/" + name
 	}
-	return "", "", fmt.Errorf("nothing embeds %s", path)
 }
 
 // switchOf returns the file of a package that knows which mutant the process has.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // planted are faults of a simulated Redis, which the comparison must find.

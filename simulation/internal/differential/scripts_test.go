@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // script is a script of rlock.
@@ -61,8 +61,9 @@ func scripts() []script {
 		add(name, wire.Others[name])
 	}
 	// The scripts that have no wire.Script, because nothing but EVAL calls them.
-	for name, source := range map[string]string{"info": lua.LockInfo, "identity": lua.ClientWrite} {
-		add(name, &wire.Script{Source: source, Digest: digestOf(source), Keys: 2, Argv: 3})
+	for name, file := range map[string]string{"info": lua.LockInfo, "identity": lua.ClientWrite} {
+		digest, source := lua.Open(file)
+		add(name, &wire.Script{Source: source, Digest: digest, Keys: 2, Argv: 3})
 	}
 	slices.SortFunc(all, func(a, b script) int { return strings.Compare(a.name, b.name) })
 	return all
@@ -78,27 +79,18 @@ func addFields(name string, v reflect.Value, add func(name string, s *wire.Scrip
 	}
 }
 
-// TestScriptsAreComplete checks that no file of a script is forgotten.
+// TestScriptsAreComplete checks that no script is forgotten.
 func TestScriptsAreComplete(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../../internal/lua/*.lua")
+	files, err := filepath.Glob("../../../internal/lua/sent/*.lua")
 	require.NoError(t, err)
-	require.Greater(t, len(files), 50)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_prelude.lua") || filepath.Base(file) == "prelude.lua" {
-			continue
-		}
-		source, err := os.ReadFile(file)
+	require.Greater(t, len(files), 40)
+	for _, path := range files {
+		file, err := os.ReadFile(path)
 		require.NoError(t, err)
-		_, end, found := strings.Cut(string(source), "\n-- functions\n")
-		if !found {
-			end = string(source)
-		}
-		if i := strings.LastIndex(end, "\n-- functions\n"); i >= 0 {
-			end = end[i+len("\n-- functions\n"):]
-		}
-		require.True(t, slices.ContainsFunc(scripts(), func(s script) bool { return strings.HasSuffix(s.source, end) }),
-			"no kind and nothing of wire.Others runs %s: the differential test cannot call it", file)
+		digest, _ := lua.Open(string(file))
+		require.True(t, slices.ContainsFunc(scripts(), func(s script) bool { return s.digest == digest }),
+			"no kind and nothing of wire.Others runs %s: the differential test cannot call it", path)
 	}
 }
 

@@ -3,7 +3,7 @@ package differential
 import (
 	"time"
 
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // simulated is the simulated Redis.

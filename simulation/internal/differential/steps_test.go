@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // step is one thing that happens, after some time. The zero conn is the connection of the commands; the others have subscriptions.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // talk is a step by which a connection sends a command and reads what has come for it: the reply and messages.

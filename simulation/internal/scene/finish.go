@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // calm ends all faults, and waits until everything is over.

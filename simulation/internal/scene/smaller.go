@@ -76,7 +76,7 @@ func (m *Smaller) Of(s Scene, seed uint64) (Scene, uint64, error) {
 	return s, seed + m.Schedule*0x9e3779b97f4a7c15, nil
 }
 
-// fault is a kind of fault of single commands. Its name is that of the trace.
+// fault is a kind of fault of single commands. The trace has the same name for it.
 type fault struct {
 	name   string
 	chance *float64

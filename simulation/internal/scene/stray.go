@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/promises"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // stray is what Redis keeps for a process that does not have the lock.

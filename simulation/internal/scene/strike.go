@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // strike is one strike of a nemesis.

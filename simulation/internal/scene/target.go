@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // The kinds of what a scene's workers want.

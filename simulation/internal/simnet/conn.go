@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // conn is one connection of a subscription. What is sent on it arrives in order, in both directions.

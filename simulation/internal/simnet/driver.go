@@ -5,15 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // redirects is how often a call follows a redirection.
@@ -157,7 +156,7 @@ func (d *Driver) sendAll(all parcels, calls []wire.Call, acks *driver.Acks, out 
 func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []wire.Reply, follow bool, next *parcels) {
 	cmds := make([][]string, len(p.indexes))
 	for i, at := range p.indexes {
-		cmds[i] = argv(&calls[at], p.full)
+		cmds[i] = simredis.Command(&calls[at], p.full)
 	}
 	replies, err := p.to.send(request{cmds: cmds, asked: p.asked, acks: acks}, d.cfg.CommandTimeout)
 	for i, at := range p.indexes {
@@ -175,7 +174,7 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 				continue
 			}
 		}
-		out[at] = d.replied(&calls[at], replies[i].value)
+		out[at] = simredis.Replied(&calls[at], replies[i].value, d.routes.cluster)
 		if acks != nil && out[at].Acquired() {
 			out[at] = acks.Acknowledged(out[at], replies[i].replicas, nil)
 		}
@@ -194,44 +193,7 @@ func (d *Driver) elsewhere(text string) (to *Link, asked bool) {
 	return d.routes.at(words[2]), words[0] == "ASK"
 }
 
-// argv returns a call as it is sent.
-func argv(c *wire.Call, full bool) []string {
-	args := []string{"EVALSHA", text(c.Script.Digest)}
-	if full {
-		args = []string{"EVAL", c.Script.Source}
-	}
-	args = append(args, strconv.Itoa(len(c.Keys)))
-	for _, k := range c.Keys {
-		args = append(args, text(k))
-	}
-	for _, a := range c.AppendArgv(nil) {
-		args = append(args, text(a))
-	}
-	return args
-}
-
 func text(v any) string { return fmt.Sprint(v) }
-
-// replied returns what a reply says.
-func (d *Driver) replied(c *wire.Call, raw any) wire.Reply {
-	switch v := raw.(type) {
-	case int64:
-		return driver.Replied(c, v, nil)
-	case []any:
-		list := make([]int64, len(v))
-		for i, e := range v {
-			n, ok := e.(int64)
-			if !ok {
-				return driver.Unexpected("%T in a list", e)
-			}
-			list[i] = n
-		}
-		return driver.Replied(c, 0, list)
-	case simredis.Err:
-		return driver.Failed(driver.Rejected(v, string(v), d.routes.cluster))
-	}
-	return driver.Unexpected("%T for a number", raw)
-}
 
 // Raw implements [driver.Driver].
 func (d *Driver) Raw(_ context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // Fail stops a master, and has a replica take over after a while. What the replica has not applied is lost. The processes learn of the new

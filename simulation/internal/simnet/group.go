@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // host is that of all servers: their ports tell them apart.

@@ -74,8 +74,8 @@ func (l *Link) Cut(d time.Duration) {
 	l.cut = time.Now().Add(d)
 }
 
-// BreakSubscriptions breaks the subscription connections. A silent break is noticed by neither side for a while: messages are lost, and the
-// server counts the subscriber for that long.
+// BreakSubscriptions breaks the subscription connections. Neither side notices a silent break for a while. Until then, messages
+// are lost, and the server still counts the subscriber.
 func (l *Link) BreakSubscriptions(silent bool, serverAfter time.Duration) {
 	l.mu.Lock()
 	conns := slices.Clone(l.conns)

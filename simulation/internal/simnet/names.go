@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // scriptNames has what each script of rlock does, by its digest.

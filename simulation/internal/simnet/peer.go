@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // Peer is a client of another library, which shares the server with rlock.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // Faults are what may happen to a command, each with its probability.

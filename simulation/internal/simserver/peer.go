@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // peer is one connection. The server's mu guards it.

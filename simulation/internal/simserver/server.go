@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/memnet"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // Server is a server of its own, which runs from the start. It is safe for concurrent use.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
@@ -302,5 +303,14 @@ func TestRowsWithoutTheScript(t *testing.T) {
 	for range 3 {
 		require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }))
 		require.Len(t, rows(t, c, ""), 30)
+	}
+}
+
+// TestGlanceHasTheNumbersOfTheLibrary checks that the script of the command has what the scripts of the library write.
+func TestGlanceHasTheNumbersOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, glanceSource, fmt.Sprintf("'%de15'", int64(lua.WaitersEnd/1e15)))
+	for _, text := range []string{" " + lua.Never + " ", "'" + lua.BracedEnding + "'", "'" + lua.ModeField + "'", "'" + lua.ReadMode + "'", "'" + lua.WriteMode + "'"} {
+		require.Contains(t, glanceSource, text)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -25,6 +26,14 @@ var glanceDigest = func() string {
 	sum := sha1.Sum([]byte(glanceSource))
 	return hex.EncodeToString(sum[:])
 }()
+
+// Script returns the script of the command itself, by which it lists and shows.
+func Script() lua.Script {
+	return lua.Script{
+		Name: "glance", Digest: glanceDigest, Text: glanceSource,
+		File: "-- " + glanceDigest + " glance\n-- The command rlock sends it, with all that follows.\n\n" + glanceSource,
+	}
+}
 
 // glanceKeys returns the keys of the script for a name in Redis.
 func glanceKeys(name string) []string {
@@ -175,4 +184,4 @@ func leaseUntil(score float64, now time.Time) time.Duration {
 }
 
 // forever is the score of a permit without a lease.
-const forever = 922337203685477
+var forever, _ = strconv.ParseFloat(lua.Never, 64)

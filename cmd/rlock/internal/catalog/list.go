@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // A SCAN looks at about scanned keys of Redis, in 0.1 ms, and the names that it finds are looked at in packets of so many.
@@ -160,8 +161,8 @@ func (s *search) candidates(keys []string) (found []candidate) {
 // The keys of rlock and Redisson that are not names of locks: see wire.NewNames. A lock whose name begins like one of them is not found.
 const (
 	linePrefix    = "redisson_unlock_latch:"
-	lineSuffix    = ":waiters"
-	inBraces      = "{}" // ends the line of {x}, but not that of x
+	lineSuffix    = lua.WaitersSuffix
+	inBraces      = lua.BracedEnding // ends the line of {x}, but not that of x
 	permitsSuffix = ":timeout"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -135,7 +136,7 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 		d.Permits = append(d.Permits, Permit{owner.Holder, owner.Lease, owner.Identity})
 	}
 	line, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-		Key: keys[2], Start: "0", Stop: "3e15", ByScore: true, Count: most, // the members beyond are marks
+		Key: keys[2], Start: "0", Stop: int64(lua.WaitersEnd), ByScore: true, Count: most, // the members beyond are marks
 	}).Result()
 	if err != nil {
 		return err

@@ -31,4 +31,4 @@ type Program struct {
 }
 
 // ErrUnsupported means that this system has no process groups.
-var ErrUnsupported = errors.New("programs can be run on Unix only")
+var ErrUnsupported = errors.New("running a program is supported on Unix only")

@@ -98,7 +98,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&c.ServerName, "tls-server-name", "", "`name` in the server's certificate, if it is not the host")
 	f.DurationVar(&c.Timeout, "timeout", 3*time.Second, "how long a connection may take, and how long a reply")
 	f.StringVar(&a.keyPrefix, "key-prefix", "", "what the services give to WithKeyPrefix; names are then without it")
-	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui())
+	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui(), a.script())
 	return root
 }
 

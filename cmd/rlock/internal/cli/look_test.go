@@ -63,7 +63,7 @@ func TestLookBadly(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{
 		"ls": exitUsage, "ls --all --prefix x": exitUsage, "ls --all more": exitUsage, "show": exitUsage, "free a b": exitUsage,
-		"ui --listen nowhere": exitUsage, "doctor --kinds none": exitUsage,
+		"ui --listen nowhere": exitUsage, "script a b": exitUsage, "doctor --kinds none": exitUsage,
 		"ls --all": exitUnavailable, "show a": exitUnavailable, "free a": exitUnavailable, "doctor": exitUnavailable,
 	} {
 		code, out, errs := command(t, "127.0.0.1:1", append(strings.Fields(args), "--timeout", "500ms")...)
@@ -71,7 +71,7 @@ func TestLookBadly(t *testing.T) {
 		require.Empty(t, out, args)
 		require.Equal(t, 1, strings.Count(errs, "\n"), args+": "+errs)
 	}
-	for _, args := range []string{"--help", "run --help", "ls --help", "show --help", "free --help", "doctor --help", "ui --help", "completion bash", "--version"} {
+	for _, args := range []string{"--help", "run --help", "ls --help", "show --help", "free --help", "doctor --help", "ui --help", "script --help", "completion bash", "--version"} {
 		code, out, errs := command(t, "127.0.0.1:1", strings.Fields(args)...)
 		require.Zero(t, code, errs)
 		require.NotEmpty(t, out)

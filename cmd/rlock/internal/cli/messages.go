@@ -82,7 +82,7 @@ func lockNamed(name string) string { return "lock " + fault.Quote(name) }
 func notHeld(name string) error { return fmt.Errorf("%s is not held", lockNamed(name)) }
 
 func exclude(one, other string) error {
-	return usage(fmt.Errorf("--%s and --%s exclude each other", one, other))
+	return usage(fmt.Errorf("--%s and --%s cannot be used together", one, other))
 }
 
 // more stands for any number of further arguments, as the last one.

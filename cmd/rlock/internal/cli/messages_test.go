@@ -160,7 +160,7 @@ func TestWrongArguments(t *testing.T) {
 		"free":                                 `NAME is missing: rlock free NAME`,
 		"ls --all more":                        `"more" is one argument too many: rlock ls (--prefix P | --all)`,
 		"ls":                                   `say which locks: --prefix P, or --all`,
-		"ls --all --prefix x":                  `--prefix and --all exclude each other`,
+		"ls --all --prefix x":                  `--prefix and --all cannot be used together`,
 		"lss":                                  `there is no command "lss"; do you mean "ls"? See rlock --help`,
 		"no-such-command":                      `there is no command "no-such-command". See rlock --help`,
 		"help no-such-command":                 `there is no command "no-such-command". See rlock --help`,
@@ -182,8 +182,8 @@ func TestWrongArguments(t *testing.T) {
 		"run a --wait soon -- true":            `--wait is "soon", neither a duration such as 10s nor forever`,
 		"run a -E x -- true":                   `--conflict-exit-code is "x", which is no whole number. See rlock run --help`,
 		"run a --cluster=maybe -- true":        `--cluster is "maybe", which is neither true nor false. See rlock run --help`,
-		"run a --fair --permits 2 -- true":     `--fair and --permits exclude each other`,
-		"run a --at-least 1s --permits 2 -- x": `--at-least and --permits exclude each other`,
+		"run a --fair --permits 2 -- true":     `--fair and --permits cannot be used together`,
+		"run a --at-least 1s --permits 2 -- x": `--at-least and --permits cannot be used together`,
 		"ui --listen nowhere":                  `--listen is "nowhere": missing port in address`,
 	} {
 		code, out, errs := command(t, "127.0.0.1:1", strings.Fields(args)...)

@@ -113,7 +113,7 @@ func parse(text string) (*redis.Options, error) {
 		return nil, fmt.Errorf("%w: the URL begins with neither redis://, rediss:// nor unix://", ErrConfig)
 	}
 	if u.Fragment != "" || strings.ContainsAny(u.Path+u.RawQuery, "@#") { // of a password: a host may have been taken for the user
-		return nil, fmt.Errorf("%w: signs such as / ? # in a password of the URL are written as %%xx", ErrConfig)
+		return nil, fmt.Errorf("%w: in the URL, write characters such as / ? # of the password as %%xx", ErrConfig)
 	}
 	opt, err := redis.ParseURL(text)
 	if err != nil {

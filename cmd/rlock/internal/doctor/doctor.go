@@ -16,7 +16,7 @@ import (
 
 // ErrDenied means that Redis replied, but lets the user do nothing: the name or the password is wrong, or missing. It is also what a
 // user gets who may not ask a cluster for its nodes.
-var ErrDenied = errors.New("Redis denies the user everything") //nolint:staticcheck // Redis is a name
+var ErrDenied = errors.New("Redis denies this user every command") //nolint:staticcheck // Redis is a name
 
 // Level says how bad it is what a [Finding] says.
 type Level string

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 const (
@@ -127,7 +128,7 @@ func who(client, field string, id *rlock.Identity) string {
 	if id == nil {
 		text := shortID(client)
 		if number := strings.TrimPrefix(field, client+":"); field != "" && client != "" && number != field {
-			text += ":" + strings.TrimSuffix(number, ":write")
+			text += ":" + strings.TrimSuffix(number, lua.WriteSuffix)
 		}
 		return printable(text)
 	}

@@ -29,15 +29,15 @@ func (r *Release) Wait(heard uint64, byMessage bool, standBack time.Duration, no
 	return 0
 }
 
-// Mark is the state of a lock's channel when this client sent the release.
-type Mark struct {
+// Snapshot is the state of a lock's channel when this client sent the release.
+type Snapshot struct {
 	Messages   uint64 // of the lock's channel
 	Subscribed bool   // whether this client receives them
 }
 
 // After returns how many other clients received a release, and the message count of this client after it has received its
 // own messages of the release. receivers is how many clients Redis counted, and messages how many messages each of them got.
-func (m Mark) After(receivers int64, messages uint64) (others int64, own uint64) {
+func (m Snapshot) After(receivers int64, messages uint64) (others int64, own uint64) {
 	if !m.Subscribed {
 		return receivers, m.Messages
 	}

@@ -13,13 +13,13 @@ const now = clock.Instant(time.Hour)
 
 func TestAClientKnowsItsOwnMessages(t *testing.T) {
 	t.Parallel()
-	others, own := Mark{Messages: 7}.After(3, 1)
+	others, own := Snapshot{Messages: 7}.After(3, 1)
 	require.EqualValues(t, 3, others)
 	require.EqualValues(t, 7, own)
-	others, own = Mark{Messages: 7, Subscribed: true}.After(3, 2)
+	others, own = Snapshot{Messages: 7, Subscribed: true}.After(3, 2)
 	require.EqualValues(t, 2, others, "one of them is this client")
 	require.EqualValues(t, 9, own)
-	_, own = Mark{Messages: 7, Subscribed: true}.After(3, 0)
+	_, own = Snapshot{Messages: 7, Subscribed: true}.After(3, 0)
 	require.EqualValues(t, 8, own, "zero means one")
 }
 

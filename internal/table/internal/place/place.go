@@ -13,20 +13,20 @@ import (
 // A grant may come before the reply to the command that put the waiter into the line. It waits for that reply, because only
 // replies show Redis's clock.
 type Place struct {
-	asks   bool // a question, or a release that names the waiter, is under way that may put it into the line
-	stands bool // it stands there, as far as is known
-	may    bool // a command that may have put it there was sent
-	unsure bool // a grant came that cannot be relied on
-	sight  Sight
-	since  clock.Instant // before the command was sent that first may have put it there
-	askAt  clock.Instant
-	epoch  uint64
-	grant  *Grant // that is yet to be taken; nil means none
-	given  int64
+	asks    bool // a question, or a release that names the waiter, is under way that may put it into the line
+	stands  bool // it stands there, as far as is known
+	may     bool // a command that may have put it there was sent
+	unsure  bool // a grant came that cannot be relied on
+	reading Reading
+	since   clock.Instant // before the command was sent that first may have put it there
+	askAt   clock.Instant
+	epoch   uint64
+	grant   *GrantMessage // that is yet to be taken; nil means none
+	given   int64
 }
 
-// Grant is the message that a waiter was granted the lock.
-type Grant struct {
+// GrantMessage is the message that a waiter was granted the lock.
+type GrantMessage struct {
 	Micros int64         // when, in Unix µs of Redis
 	Term   time.Duration // of the lease
 	Token  uint64        // zero means none
@@ -46,8 +46,8 @@ func (p *Place) Join(epoch uint64, now clock.Instant) {
 func (p *Place) Listens(epoch uint64) { p.epoch = epoch }
 
 // Stand notes the reply that the waiter stands in the line. At askAt it has to ask, because a message may be lost.
-func (p *Place) Stand(seen Sight, askAt clock.Instant) {
-	p.asks, p.stands, p.sight, p.askAt = false, true, seen, askAt
+func (p *Place) Stand(seen Reading, askAt clock.Instant) {
+	p.asks, p.stands, p.reading, p.askAt = false, true, seen, askAt
 }
 
 // Unanswered notes that the command had no useful reply, and reports whether one was under way. A waiter that stood in the line
@@ -59,18 +59,18 @@ func (p *Place) Unanswered() bool {
 	return asked
 }
 
-// Hear keeps a grant. [Place.Take] returns it, unless a reply says first that the waiter has the lock.
-func (p *Place) Hear(g Grant) { p.grant, p.given = &g, g.Micros }
+// OnGranted keeps a grant. [Place.Take] returns it, unless a reply says first that the waiter has the lock.
+func (p *Place) OnGranted(g GrantMessage) { p.grant, p.given = &g, g.Micros }
 
 // Take returns the grant of the lock, and a moment that was not after it. It reports false if there is none, or if the waiter has
 // to wait for a reply before it. If the moment cannot be told, or the grant is too old now, or the term is below least, the waiter
 // is unsure.
-func (p *Place) Take(least time.Duration, now clock.Instant) (g Grant, at clock.Instant, ok bool) {
+func (p *Place) Take(least time.Duration, now clock.Instant) (g GrantMessage, at clock.Instant, ok bool) {
 	if p.grant == nil || p.asks || p.unsure {
-		return Grant{}, 0, false
+		return GrantMessage{}, 0, false
 	}
 	g, p.grant = *p.grant, nil
-	at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)
+	at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)
 	p.unsure = !ok || g.Term < least
 	return g, at, !p.unsure
 }

@@ -16,15 +16,15 @@ const (
 )
 
 // grant returns the message of a grant a second after start, which comes 1 ms later.
-func grant() Grant {
-	return Grant{Micros: micros + 1_000_000, Term: lease, Token: 7, Heard: start.Add(1001 * time.Millisecond)}
+func grant() GrantMessage {
+	return GrantMessage{Micros: micros + 1_000_000, Term: lease, Token: 7, Heard: start.Add(1001 * time.Millisecond)}
 }
 
 // standing returns a place in the line since start.
 func standing() *Place {
 	p := new(Place)
 	p.Join(1, start)
-	p.Stand(Sight{start, micros}, start.Add(lease))
+	p.Stand(Reading{start, micros}, start.Add(lease))
 	return p
 }
 
@@ -55,7 +55,7 @@ func TestAGrantIsTaken(t *testing.T) {
 	p := standing()
 	refused(t, p, 0)
 	require.False(t, p.Unsure(), "there is none yet")
-	p.Hear(grant())
+	p.OnGranted(grant())
 	taken(t, p)
 }
 
@@ -70,11 +70,11 @@ func TestAGrantThatComesBeforeTheReply(t *testing.T) {
 			}
 			p.Join(1, start)
 			require.True(t, p.Asks())
-			p.Hear(grant())
+			p.OnGranted(grant())
 			refused(t, p, lease)
 			require.False(t, p.Unsure())
 			if answered {
-				p.Stand(Sight{start, micros}, start.Add(lease))
+				p.Stand(Reading{start, micros}, start.Add(lease))
 			} else {
 				require.True(t, p.Unanswered())
 				require.False(t, p.Unanswered(), "it is no longer under way")
@@ -96,10 +96,10 @@ func TestAGrantThatWaitedForTooLong(t *testing.T) {
 		for waited, ok := range map[time.Duration]bool{lease / 8: true, lease / 2: false, lease: false} {
 			p := standing()
 			p.Join(1, start)
-			p.Hear(grant())
+			p.OnGranted(grant())
 			refused(t, p, lease)
 			if answered {
-				p.Stand(Sight{start, micros}, start.Add(lease))
+				p.Stand(Reading{start, micros}, start.Add(lease))
 			} else {
 				p.Unanswered()
 			}
@@ -116,20 +116,20 @@ func TestAGrantThatCannotBeReliedOn(t *testing.T) {
 	late := grant()
 	late.Heard = late.Heard.Add(time.Second)
 	for what, test := range map[string]struct {
-		grant Grant
+		grant GrantMessage
 		least time.Duration
 	}{"too late": {late, 0}, "too short": {grant(), lease + 1}} {
 		p := standing()
-		p.Hear(test.grant)
+		p.OnGranted(test.grant)
 		refused(t, p, test.least)
 		require.True(t, p.Unsure(), what)
 		require.EqualValues(t, test.grant.Micros, p.Given())
-		p.Hear(grant())
+		p.OnGranted(grant())
 		refused(t, p, 0)
 		p.Join(2, start)
 		require.False(t, p.Unsure(), what)
 		require.EqualValues(t, 2, p.Epoch())
-		p.Stand(Sight{start, micros}, start.Add(lease))
+		p.Stand(Reading{start, micros}, start.Add(lease))
 		refused(t, p, 0) // those before the question are void
 		require.False(t, p.Unsure(), what)
 	}
@@ -159,7 +159,7 @@ func TestTheMomentOfAGrantIsKnownWhileItsWaiterAsks(t *testing.T) {
 	var p Place
 	now := clock.Now()
 	p.Join(1, now)
-	p.Hear(Grant{Micros: 7, Term: time.Second, Heard: now})
+	p.OnGranted(GrantMessage{Micros: 7, Term: time.Second, Heard: now})
 	_, _, ok := p.Take(0, now)
 	require.False(t, ok, "its question is under way")
 	require.Equal(t, int64(7), p.Given())

@@ -1,0 +1,120 @@
+package lua
+
+// These tables have what rlock writes into Redis beside Redisson's data, and what it says on channels. The sources of the scripts use
+// the names, and go generate puts the values into their places. docs/line.md says what happens with them.
+
+// The line of a lock or a semaphore is a sorted set, in which waiters stand by the time of their arrival. Marks stand behind all of them.
+const (
+	// WaitersEnd is above the score of each waiter, which is when it came, in µs of Redis.
+	WaitersEnd = 3e15
+
+	// OfferMark is the mark of an offer to those who know of no line. Its score is OfferScore plus the time of the offer in µs.
+	OfferMark  = "#o"
+	OfferScore = 4e15
+
+	// WatchMark is the mark of a process that was asked to watch. Its score is WatchScore plus the time of that in ms.
+	WatchMark  = "#w"
+	WatchScore = 6e15
+
+	// TurnsMark is the mark that counts the turns. Its score is TurnsScore plus how many there were since an offer.
+	TurnsMark  = "#n"
+	TurnsScore = 7e15
+
+	// WaiterMark begins the mark of a waiter, before its member. The score says what is known of that waiter, and since when.
+	WaiterMark = "!"
+	// StopScore plus the time in ms: the waiter wants more permits than are free, and stops those behind it from then on.
+	StopScore = 7.5e15
+	// AwaitedScore plus the time in ms: the waiter was told to ask, or a message about a lock did not reach it.
+	AwaitedScore = 8e15
+	// UnreachedScore plus the time in ms: a message about permits did not reach the waiter.
+	UnreachedScore = 8.5e15
+)
+
+// A message begins with a number. None begins with 2, 3 or 4. Semaphores announce on Redisson's channel how many permits are free.
+const (
+	// MessageFree says to Redisson, and to all who wait as Redisson does, that a lock is free.
+	MessageFree = "0"
+	// MessageWriterLeft comes before MessageFree if a writer has left a read-write lock, or became a reader.
+	MessageWriterLeft = "1"
+	// LatchOpened says that a latch was counted down to zero.
+	LatchOpened = "0"
+	// LatchChanged says that a latch got a count, or was deleted.
+	LatchChanged = "1"
+	// MessageOwn says on the twin of Redisson's channel that the next message there was sent by rlock.
+	MessageOwn = "5"
+	// MessageGranted gives the lock to a waiter: its number, µs of Redis, the ms of its lease, and its token or 0 follow.
+	MessageGranted = "6"
+	// MessageWatch asks a process to watch Redisson's channel.
+	MessageWatch = "7"
+	// MessageAsk tells a waiter that it may have the lock, or permits, and must ask.
+	MessageAsk = "8"
+	// MessageLease tells the next waiter when the lease of somebody else ends: the waiter's number and the ms follow.
+	MessageLease = "9"
+)
+
+// The deadline of a fair waiter, in ms, has a fraction that says that the waiter is of rlock, and what is known of it: an odd number of
+// parts, so that no time of Redisson's is like it.
+const (
+	// DeadlineParts is how many parts a ms has.
+	DeadlineParts = 2048
+	// NameParts is how many odd numbers of parts there are for the names of waiters in one state.
+	NameParts = 341
+	// StateParts is by how many parts the fractions of two states differ.
+	StateParts = 682
+
+	// StateAsked means that the waiter has asked.
+	StateAsked = 0
+	// StateUnreached means that a message did not reach the waiter since.
+	StateUnreached = 1
+	// StateTold means that a message reached the waiter, which has not come yet.
+	StateTold = 2
+)
+
+// Fields and values of hashes, and what ends fields and members.
+const (
+	// ModeField is the field of a read-write lock that says how it is held.
+	ModeField = "mode"
+	// ReadMode means that readers hold it.
+	ReadMode = "read"
+	// WriteMode means that a writer holds it, which may have read holds, too.
+	WriteMode = "write"
+	// WriteSuffix ends the field of a writer.
+	WriteSuffix = ":write"
+	// TokenSuffix ends the member, or the entry of the seat, of a waiter that needs a token.
+	TokenSuffix = "|t"
+	// SeatMark stands in the name of a seat, between the client's id and a small number. No waiter of Redisson has it.
+	SeatMark = ":-"
+	// Never begins a receipt of permits, in the place of the time of a tombstone, and is the ms at which a permit without a lease ends.
+	Never = "922337203685477"
+)
+
+// What ends keys and channels.
+const (
+	// HoldSuffix ends the key of a read hold, before a number.
+	HoldSuffix = ":rwlock_timeout:"
+	// WaitersSuffix ends the key of the line, and of the seats of a fair lock.
+	WaitersSuffix = ":waiters"
+	// TwinName ends the twin of Redisson's channel.
+	TwinName = "rlock-twin"
+	// BracedEnding ends what is rlock's of a name in braces, {x}, because Redisson's keys of x and {x} are the same.
+	BracedEnding = "{}"
+)
+
+// What a refused waiter is told, as a sum, and what is added to the reply of a hand-over of permits.
+const (
+	// BitWatch asks the process to watch Redisson's channel.
+	BitWatch = 1
+	// BitUnheard says that nobody listens to the channel of the waiter here.
+	BitUnheard = 2
+	// BitHeard says that somebody does.
+	BitHeard = 4
+	// BitNotSetUp says that nobody has set the semaphore up.
+	BitNotSetUp = 8
+	// BitMissed says that the waiter asked again, and was not in the queue any more.
+	BitMissed = 16
+
+	// OthersStand says that others stand in the line.
+	OthersStand = 4294967296
+	// OthersListen says that somebody listens who knows of no line.
+	OthersListen = 8589934592
+)

@@ -1,0 +1,272 @@
+-- 93554ed2049acc23b0e35d13c2aeb9f1df4929a7 fenced_fair_force
+-- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
+--
+-- KEYS[1] lock       hash: holder -> count
+-- KEYS[2] queue      list of waiters, the first one first
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which Redisson counts it as dead
+-- KEYS[4] seats      hash: waiter -> number|ms of the lease that a script may give to it, and |t if it needs a token
+-- KEYS[5] token      the latest token, or else the tombstones
+-- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
+-- ARGV[4] channel    prefix; each waiter listens on a channel of its own
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
+-- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, P.9, R.1, R.5, S.4, S.12, T.3
+-- with tokens for fenced fair
+
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
+local function heldByOthers(lock, holders)
+  local allowed, count = {}, 0
+  for holder in string.gmatch(holders, '[^\n]+') do
+    allowed[holder], count = true, count + 1
+  end
+  if count == 0 or redis.call('HLEN', lock) > count + 1 then
+    return count > 0
+  end
+  for _, field in ipairs(redis.call('HKEYS', lock)) do
+    if field ~= 'mode' and not allowed[field] then
+      return true
+    end
+  end
+  return false
+end
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function raise(key)
+  local time = redis.call('TIME')
+  local token = redis.call('INCR', key)
+  local now = time[1] * 1000000 + time[2]
+  if token < now then
+    token = now
+    redis.call('SET', key, string.format('%.0f', token))
+  end
+  return token
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function hears(publish, channel)
+  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function mark(waiter, state)
+  return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
+end
+local function ours(waiter)
+  return string.find(waiter, ':-', 1, true)
+end
+local function foreign(waiter)
+  return ours(waiter) and (string.byte(waiter, -1) == 125) ~= (string.find(KEYS[1], '^{[^{]*}$') ~= nil)
+end
+local function first(queue, from)
+  local place, size = from or 0, 1
+  while true do
+    local waiters = redis.call('LRANGE', queue, place, place + size - 1)
+    for i, waiter in ipairs(waiters) do
+      if not foreign(waiter) then
+        return waiter, place + i - 1
+      end
+    end
+    if #waiters < size then
+      return false
+    end
+    place, size = place + size, 64
+  end
+end
+local function stateOf(waiter, deadline)
+  if not ours(waiter) then
+    return nil
+  end
+  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
+  if state == 0 or state == 1 or state == 2 then
+    return state
+  end
+end
+local function date(deadlines, waiter, deadline, state)
+  redis.call('ZREM', deadlines, waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+end
+local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
+  local micros = microseconds()
+  return {
+    lock = lock, queue = queue, deadlines = deadlines, seats = seats, token = token, channel = channel, publish = publish,
+    micros = micros, now = math.floor(micros / 1000),
+  }
+end
+local function sitter(seats, waiter)
+  local entry = redis.pcall('HGET', seats, waiter)
+  if type(entry) == 'string' then
+    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
+  end
+end
+local function grantable(q, term, wants)
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+end
+local function remove(q, waiter)
+  redis.call('LREM', q.queue, 1, waiter)
+  redis.call('ZREM', q.deadlines, waiter)
+  redis.call('HDEL', q.seats, waiter)
+end
+local function reach(q, waiter)
+  if q.publish == 'NODE' or q.publish == 'BOTH' then
+    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+    return nil
+  end
+  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
+  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+end
+local function alert(q, place, client, lease)
+  for _ = 1, 16 do
+    local waiter, at = first(q.queue, place)
+    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+      return
+    end
+    place = at + 1
+    local number, term, wants = sitter(q.seats, waiter)
+    local receivers
+    if grantable(q, term, wants) then
+      receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
+    else
+      receivers = reach(q, waiter)
+    end
+    if receivers ~= 0 then
+      return
+    end
+  end
+end
+local function favor(q, ends, left)
+  local head, place = first(q.queue)
+  local deadline = head and place >= left and not ours(head) and tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
+  if deadline and deadline < ends + 300000 and not stateOf(head, deadline) then
+    redis.call('ZADD', q.deadlines, string.format('%.0f', ends + 300000), head)
+  end
+  return head
+end
+local function depart(q, waiter, passed, client, lease)
+  remove(q, waiter)
+  favor(q, q.now + lease, passed)
+  alert(q, passed, client, lease)
+end
+local function give(q, waiter, passed, here, number, term, drawn)
+  local client = string.match(waiter, '^(.*):')
+  if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
+    return nil
+  end
+  local failed = create(q.lock, term, client .. ':' .. number)
+  if failed then
+    return nil
+  end
+  if client ~= here then
+    local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
+    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
+      redis.call('DEL', q.lock)
+      return nil
+    end
+  end
+  depart(q, waiter, passed, client, tonumber(term))
+  return {tonumber(number), client == here, tonumber(term), drawn}
+end
+local function serve(q, asking, here)
+  local now, passed, leave, size = q.now, 0, q.now, 1
+  while true do
+    local waiters = redis.call('LRANGE', q.queue, passed, passed + size - 1)
+    for _, waiter in ipairs(waiters) do
+      if waiter == asking then
+        return nil, leave > now and leave or nil, true, passed
+      end
+      local other = foreign(waiter)
+      local number, term, wants
+      if not other then
+        number, term, wants = sitter(q.seats, waiter)
+      end
+      local given, drawn = grantable(q, term, wants), 0
+      if given and wants == 't' then
+        given, drawn = pcall(raise, q.token)
+      end
+      local holder = given and give(q, waiter, passed, here, number, term, drawn)
+      if holder then
+        return holder, nil, false, passed
+      end
+      local deadline = not other and tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
+      local state = deadline and stateOf(waiter, deadline)
+      local over = not deadline or deadline <= now
+      if other then
+        passed = passed + 1
+      elseif state == 1 and not over and deadline < now + 3001 then
+        passed, leave = passed + 1, math.max(leave, math.floor(deadline) - 2950)
+      elseif given then
+        if state == 1 and over then
+          remove(q, waiter)
+        else
+          date(q.deadlines, waiter, now + 3000, 1)
+          passed, leave = passed + 1, math.max(leave, now + 50)
+        end
+      elseif over and state ~= 0 and state ~= 1 then
+        remove(q, waiter)
+      else
+        local receivers = reach(q, waiter)
+        if receivers == 0 and state then
+          if state == 1 and over then
+            remove(q, waiter)
+          else
+            date(q.deadlines, waiter, now + 3000, 1)
+            passed, leave = passed + 1, math.max(leave, now + 50)
+          end
+        elseif receivers or not over then
+          if receivers and asking and (state == 0 or state == 1) then
+            deadline = now + 3000
+            date(q.deadlines, waiter, deadline, 2)
+          end
+          return nil, deadline, false, passed
+        else
+          remove(q, waiter)
+        end
+      end
+    end
+    if #waiters < size then
+      return nil, leave > now and leave or nil, false, passed
+    end
+    size = 64
+  end
+end
+if not forced(KEYS[1], nil, ARGV[7]) then
+  return 0
+end
+local q = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5])
+serve(q)
+return {1, q.micros}

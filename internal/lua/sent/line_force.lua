@@ -1,0 +1,222 @@
+-- ef4da1f1df86e6add14943b5108da0ccfba417d9 line_force
+-- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
+-- waiter gets it, too.
+--
+-- KEYS[1] lock   hash: holder -> count; a read-write lock also has a mode
+-- KEYS[2] line   zset: waiter -> Unix us of its arrival
+-- KEYS[3] token  the latest token, or else the tombstones
+-- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
+-- ARGV[4] base     Redisson's channel
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] side     read or write for a lock with a mode, which is freed only from that; - when nobody is told of a release that
+-- gives the lock to nobody
+-- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
+-- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, G.3, P.9, S.1, S.2, S.4, S.12
+-- for lock, spin, read, write
+
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
+local function heldByOthers(lock, holders)
+  local allowed, count = {}, 0
+  for holder in string.gmatch(holders, '[^\n]+') do
+    allowed[holder], count = true, count + 1
+  end
+  if count == 0 or redis.call('HLEN', lock) > count + 1 then
+    return count > 0
+  end
+  for _, field in ipairs(redis.call('HKEYS', lock)) do
+    if field ~= 'mode' and not allowed[field] then
+      return true
+    end
+  end
+  return false
+end
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
+  return announce(publish, channel, '0')
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function beside(base, what)
+  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function mayRemove(line)
+  redis.call('ZREM', line, '!')
+end
+local function marks(member)
+  local first = string.byte(member)
+  return first == 33 or first == 35
+end
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    local first = redis.call('ZRANGE', line, 0, 0)[1]
+    if first and marks(first) then
+      redis.call('DEL', line)
+    end
+  end
+end
+local function offered(line, now, pump)
+  local at = tonumber(redis.call('ZSCORE', line, '#o') or nil)
+  local age = at and now - (at - 4e15)
+  return age and age >= 0 and age < (pump and 1000 or 10000)
+end
+local function hears(publish, channel)
+  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function turns(line)
+  return math.max((tonumber(redis.call('ZSCORE', line, '#n') or nil) or 7e15) - 7e15, 0)
+end
+local function count(line, others, times)
+  if others > 0 and redis.call('EXISTS', line) == 1 then
+    redis.call('ZADD', line, string.format('%.0f', 7e15 + (times or turns(line) + 1)), '#n')
+  end
+end
+local function forewarn(line, place, publish, base, lease, now)
+  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
+    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
+    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
+      return
+    end
+    local client, number = string.match(behind[1], '^(.-):(%d+)')
+    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
+      return
+    end
+  end
+end
+local function grant(lock, line, token, publish, base, now, asker, others)
+  local passed, size, drawn = 0, 2, nil
+  local waits = asker and string.match(asker, '^(.-):[^|]*|%d')
+  while true do
+    local batch = redis.call('ZRANGE', line, passed, passed + size - 1)
+    for i, member in ipairs(batch) do
+      if member == asker then
+        return member
+      elseif marks(member) then
+        if passed == 0 then
+          redis.call('DEL', line)
+        end
+        return false
+      end
+      local holder, client, number, term, wants = string.match(member, '^((.-):(%d+):?%a*)|(%d+)|?(t?)$')
+      local asks, reached = term == '0' or wants == 't' and not token, 0
+      if asks then
+        reached = client ~= waits and deliver(publish, beside(base, client), '8') and 1 or 0
+      elseif holder and hears(publish, beside(base, client)) then
+        if wants == 't' and not drawn then
+          drawn = raise(token)
+        end
+        local failed = create(lock, term, holder)
+        if not failed then
+          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
+            wants == 't' and drawn or 0))
+          if reached == 0 then
+            redis.call('DEL', lock)
+          end
+        end
+      end
+      local mark = '!' .. member
+      if reached > 0 and not asks then
+        local behind = batch[i + 1]
+        if passed > 0 or behind and not marks(behind) then
+          redis.call('ZREM', line, member, mark)
+        elseif i == 1 then
+          redis.call('DEL', line)
+          return member
+        else
+          forget(line, member)
+        end
+        forewarn(line, passed, publish, base, term, now)
+        count(line, others or listeners(publish, base))
+        return member
+      end
+      local at, ms = tonumber(redis.call('ZSCORE', line, mark) or nil), math.floor(now / 1000)
+      local age = at and ms - (at - 8e15)
+      if age and age >= 3000 then
+        redis.call('ZREM', line, member, mark)
+      else
+        if not age or age < 0 then
+          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
+          if asks then
+            forewarn(line, passed + 1, publish, base, 3000, now)
+          end
+        end
+        if reached > 0 then
+          return false, true
+        end
+        passed = passed + 1
+      end
+    end
+    if #batch < size then
+      return false
+    end
+    size = 100
+  end
+end
+local freed, now, side = forced(KEYS[1], ARGV[6], ARGV[7]), microseconds(), ARGV[6]
+if not freed and redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+local able, given, asked = false, nil, nil
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  if not freed then
+    return 0
+  end
+elseif redis.call('PEXPIRE', KEYS[2], 300000) == 1 and (freed or not offered(KEYS[2], now)) then
+  able = pcall(mayRemove, KEYS[2])
+  if able then
+    able, given, asked = pcall(grant, KEYS[1], KEYS[2], KEYS[4] and KEYS[3], ARGV[5], ARGV[4], now)
+  end
+end
+if freed and side ~= '-' and not (able and (given or asked)) then
+  announceFree(ARGV[5], ARGV[4], side)
+end
+return freed and {1, now} or 0

@@ -1,0 +1,57 @@
+-- 0205c937597a7617f010c2eb3baeadcca4c76b52 lock_force
+-- Generated from ../lock_force.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Frees the lock for any holder, and announces the release if there is a channel.
+--
+-- KEYS[1] lock     hash: holder -> count; a read-write lock also has a mode
+-- ARGV[4] channel  empty means none
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] side     read or write for a lock with a mode, which is freed only from that
+-- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
+-- returns 1 when freed, 0 when nobody held it, or others
+-- keeps rules A.9, G.3, P.9
+-- for lock, fenced, spin, read, write, fenced write
+
+local function heldByOthers(lock, holders)
+  local allowed, count = {}, 0
+  for holder in string.gmatch(holders, '[^\n]+') do
+    allowed[holder], count = true, count + 1
+  end
+  if count == 0 or redis.call('HLEN', lock) > count + 1 then
+    return count > 0
+  end
+  for _, field in ipairs(redis.call('HKEYS', lock)) do
+    if field ~= 'mode' and not allowed[field] then
+      return true
+    end
+  end
+  return false
+end
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
+  return announce(publish, channel, '0')
+end
+if not forced(KEYS[1], ARGV[6], ARGV[7]) then
+  return 0
+end
+if ARGV[4] ~= '' then
+  announceFree(ARGV[5], ARGV[4], ARGV[6])
+end
+return 1
