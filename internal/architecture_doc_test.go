@@ -105,9 +105,9 @@ func TestStatesAreDrawn(t *testing.T) {
 	t.Parallel()
 	d := readDocument(t)
 	for _, states := range []struct{ heading, file, typ string }{
-		{"The states of a grant", "grant.go", "stage"},
-		{"The phases of an attempt", "attempt.go", "phase"},
-		{"The phases of an exit", "exit.go", "exitPhase"},
+		{"The states of a grant", "stages.go", "stage"},
+		{"The phases of an attempt", "stages.go", "phase"},
+		{"The phases of an exit", "stages.go", "exitPhase"},
 	} {
 		var order, reached, left []string
 		add := func(list []string, state string) []string {
@@ -130,7 +130,7 @@ func TestStatesAreDrawn(t *testing.T) {
 // TestStagesAreSetWhereDrawn checks that the arrows to each stage name exactly the functions that set it.
 func TestStagesAreSetWhereDrawn(t *testing.T) {
 	t.Parallel()
-	stages := constants(t, "grant.go", "stage")
+	stages := constants(t, "stages.go", "stage")
 	set := make(map[string]bool) // stage (function)
 	for _, s := range sources(t) {
 		if s.pkg != "internal/table" {

@@ -29,8 +29,7 @@ var floors = [][]string{
 	{"internal/table", "internal/latch", "internal/driver", "internal/observe"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/table/internal/fairness", "internal/notice", "internal/lease",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/config", "internal/table/internal/place",
-		"internal/pump",
+		"internal/owner", "internal/outcome", "internal/config", "internal/table/internal/place",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -59,11 +58,11 @@ var permitted = map[string][]string{
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
 		"internal/clock", "internal/config", "internal/fault", "internal/lease", "internal/notice", "internal/outcome", "internal/owner",
-		"internal/pump", "internal/queue", "internal/table/internal/fairness", "internal/table/internal/place", "internal/task",
-		"internal/wake", "internal/wire",
+		"internal/queue", "internal/table/internal/fairness", "internal/table/internal/place", "internal/task",
+		"internal/wire",
 	},
 	"internal/observe":                 {"internal/clock", "internal/notice"},
-	"internal/latch":                   {"internal/clock", "internal/config", "internal/fault", "internal/outcome", "internal/wake"},
+	"internal/latch":                   {"internal/clock", "internal/config", "internal/fault", "internal/outcome", "internal/queue"},
 	"internal/driver":                  {"internal/clock", "internal/fault", "internal/wire"},
 	"internal/wire":                    {"internal/fault", "internal/lua"},
 	"internal/table/internal/fairness": {"internal/clock"},
@@ -78,13 +77,19 @@ var permitted = map[string][]string{
 // goRedis lists the packages that know go-redis.
 var goRedis = []string{".", "internal/driver/goredis"}
 
-// lines limits the lines of a package, comments included, without tests. That of the table is so high because the line between
-// processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
+// lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2838, "internal/table": 4223, "internal/group": 2644, "internal/client": 3250, "internal/pubsub": 1444,
-	"internal/wire": 1980,
+	".": 2838, "internal/group": 2644, "internal/client": 3250, "internal/pubsub": 1444,
+	"internal/wire": 1977,
 }
+
+// house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no
+// gain to move lines from one to another. It is so high because the line between processes and the queue within one decide together,
+// under one mutex, who is next.
+var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
+
+const maxHouse = 5231
 
 const (
 	maxPackage  = 1200
@@ -203,7 +208,15 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
+	inHouse := 0
+	for _, pkg := range house {
+		inHouse += packages[pkg]
+	}
+	require.LessOrEqual(t, inHouse, maxHouse, "packages %v", house)
 	for pkg, n := range packages {
+		if slices.Contains(house, pkg) {
+			continue
+		}
 		limit := maxPackage
 		if own, ok := lines[pkg]; ok {
 			limit = own

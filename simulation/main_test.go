@@ -253,7 +253,7 @@ func TestACommandMoreIsFound(t *testing.T) {
 		t.Skip("builds the runtime of Go")
 	}
 	b, err := buildAlone(t.TempDir(), mutants.Mutant{Name: "a command more", Edits: []mutants.Edit{{
-		File: "internal/table/standing.go",
+		File: "internal/table/message.go",
 		Old:  "g.term.RenewAt = p.sent.Add(min(firstRenewal, p.lease/3))",
 		New:  "g.term.RenewAt = p.sent",
 	}}})

@@ -32,9 +32,9 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/settle.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line", "\tg.confirm(now, p.lease, n)\n\tif a.line"},
+		{"internal/table/hold.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.queue", "\tg.confirm(now, p.lease, n)\n\tif a.queue"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
-		{"internal/table/settle.go", "case lease.Late(p.sent, p.lease, now), t.forced", "case lease.Late(p.sent, p.lease, p.sent), t.forced"},
+		{"internal/table/hold.go", "case lease.Late(p.sent, p.lease, now), t.forcings", "case lease.Late(p.sent, p.lease, p.sent), t.forcings"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
@@ -86,7 +86,7 @@ var ownMutants = []mutant{
 		{"internal/wire/call.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
 	}},
 	{"M15", "nobody releases a lock that was handed over to a waiter that has left", []string{"late"}, []edit{
-		{"internal/table/attempt.go", "\t\ta.grant.inDoubt = true // the hand-over may have been carried out, or may still be\n", ""},
+		{"internal/table/look.go", "\t\ta.grant.inDoubt = true // the hand-over may have been carried out, or may still be\n", ""},
 	}},
 	{"M16", "a waiter that leaves a fair queue stays in it", []string{"./internal/wire TestGoldenFair"}, []edit{
 		{"internal/lua/fair_release.lua", "  remove(q, ARGV[6])\n", ""},
@@ -102,12 +102,12 @@ var ownMutants = []mutant{
 		{"internal/lua/read_acquire.lua", "(mode == WriteMode and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == WriteMode"},
 	}},
 	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet", "acks"}, []edit{
-		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
+		{"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
 		{"internal/owner/holdings.go", "\tdelete(n, name)\n", ""},
 		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
-		{"internal/table/line.go", "if g == nil || g.stage != held || a.sibling().usable(now) {", "if g == nil || a.sibling().usable(now) {"},
+		{"internal/table/queue.go", "if g == nil || g.stage != held || a.sibling().usable(now) {", "if g == nil || a.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(0) * 0"},
@@ -137,10 +137,10 @@ var ownMutants = []mutant{
 	}},
 	{"M29", "a hand-over of a fenced lock keeps the last holder's token", []string{"quiet"}, []edit{
 		{
-			"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
 		},
-		{"internal/table/standing.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
+		{"internal/table/free.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
 	}},
 	{"M30", "the unlock of a borrowed hold ends the hold", []string{"quiet"}, []edit{
 		{"internal/client/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
@@ -155,7 +155,7 @@ var ownMutants = []mutant{
 		{"internal/client/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
 	}},
 	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
-		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
+		{"internal/table/acquisition.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
 	}},
 	{"M35", "a shutdown ends the renewals", []string{"deploy"}, []edit{
 		{"internal/table/due.go", "case t.closed, !g.inRound ||", "case t.closed, t.stopping, !g.inRound ||"},
@@ -164,14 +164,14 @@ var ownMutants = []mutant{
 		{"internal/table/shutdown.go", "\t\t\tg.at(i).ending.Tell(fault.ErrClosed, n)\n", "\t\t\t_ = g.at(i)\n"},
 	}},
 	{"M37", "a shutdown does not wait for the holders", []string{"deploy"}, []edit{
-		{"internal/table/shutdown.go", "if t.open == 0 && t.drained != nil", "if t.drained != nil"},
+		{"internal/table/open.go", "if t.open == 0 && t.drained != nil", "if t.drained != nil"},
 	}},
 	{"M38", "the count of held locks counts acquisitions", []string{"quiet"}, []edit{
-		{"internal/table/settle.go", "\tt.counts.Held++\n", ""},
+		{"internal/table/hold.go", "\tt.counts.Held++\n", ""},
 		{"internal/table/grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
 	{"M39", "a call that stops waiting is counted forever", []string{"quiet"}, []edit{
-		{"internal/table/shutdown.go", "\t\tt.counts.Waiting--\n", ""},
+		{"internal/table/attempt.go", "\t\tt.counts.Waiting--\n", ""},
 	}},
 	{"M40", "the lock is granted to a waiter that is not reached", []string{"./internal/wire TestAWaiterThatIsNotReachedIsPassedOver"}, []edit{
 		{"internal/lua/line_prelude.lua", "          if reached == 0 then\n            redis.call('DEL', lock)\n          end\n", "          reached = 1\n"},
@@ -184,17 +184,17 @@ var ownMutants = []mutant{
 		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
-		{"internal/table/standing.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
+		{"internal/table/free.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
+		{"internal/table/free.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
 	}},
 	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./internal/suites/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
-		{"internal/table/watch.go", "if h, ok := t.watches.Of(own); ok {\n\t\t\tt.pump", "if h, ok := t.watches.Of(own); ok && n == nil {\n\t\t\tt.pump"},
+		{"internal/table/watch.go", "if w := t.watches[own]; w != nil {\n\t\t\tt.pump", "if w := t.watches[own]; w != nil && n == nil {\n\t\t\tt.pump"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
+		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
@@ -240,7 +240,7 @@ var ownMutants = []mutant{
 		{"internal/lua/lock_ticket.lua", "  redis.call('HDEL', KEYS[1], ARGV[4])\n", ""},
 	}},
 	{"T2", "an export frees the lock for a moment", []string{"quiet"}, []edit{
-		{"internal/table/ticket.go", "x.phase, x.sent = exporting, now\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
+		{"internal/table/export.go", "x.phase, x.sent = exporting, now\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
 	}},
 	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
 		{"internal/wire/ticket.go", "if k.HasTickets() && k.Tokens {", "if false {"},
@@ -278,10 +278,10 @@ var ownMutants = []mutant{
 		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},
 	}},
 	{"C10", "plain permits that their client has are given back as unknown", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
-		{"internal/table/grant.go", "\tif h.Kind.Lasting {\n\t\tt.notePast(g)\n\t}\n", ""},
+		{"internal/table/attempt.go", "\tif h.Kind.Lasting {\n\t\tt.notePast(g)\n\t}\n", ""},
 	}},
 	{"M59", "a lock that is granted to a waiter of long ago is kept", []string{"./internal/suites/trouble TestARestoreBringsBackWaitersOfLongAgo"}, []edit{
-		{"internal/table/standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
+		{"internal/table/message.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},

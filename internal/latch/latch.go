@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/wake"
+	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // Set has the latches that callers of one client await. It is safe for concurrent use. The zero value is not usable: see [New].
@@ -53,7 +53,7 @@ type Waiter struct {
 	told    bool
 	through bool
 	err     error
-	bell    wake.Bell
+	bell    queue.Bell
 }
 
 // New returns an empty set.

@@ -1,5 +1,6 @@
-// Package queue has containers that keep an order: waiters by arrival, items by due time, and a few like these. It is
-// passive: it does not wake waiters, and uses only their identity.
+// Package queue has containers that keep an order: waiters by arrival, items by due time, keys by when they were set. It also has
+// what wakes sleepers, and makes a channel only when a goroutine sleeps. The containers are passive: they do not wake waiters, and
+// use only their identity.
 package queue
 
 import "slices"

@@ -26,39 +26,36 @@ func (s *Set[K, W, S]) Of(key K) *Line[W, S] { return s.byKey[key] }
 func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
 	l = s.byKey[key]
 	if l == nil {
-		l = s.unused()
+		if s.byKey == nil {
+			s.byKey = make(map[K]*Line[W, S])
+		}
+		if last := len(s.spare) - 1; last >= 0 {
+			l, s.spare = s.spare[last], s.spare[:last]
+		} else {
+			l = new(Line[W, S])
+		}
 		s.byKey[key] = l
 	}
-	return l, l.Join(w)
-}
-
-func (s *Set[K, W, S]) unused() *Line[W, S] {
-	if s.byKey == nil {
-		s.byKey = make(map[K]*Line[W, S])
-	}
-	last := len(s.spare) - 1
-	if last < 0 {
-		return new(Line[W, S])
-	}
-	l := s.spare[last]
-	s.spare = s.spare[:last]
-	return l
+	l.waiters = append(l.waiters, w)
+	return l, len(l.waiters) == 1
 }
 
 // Leave removes a waiter from the queue of a name. It returns the waiter that thereby becomes the head, or zero. A queue
 // that is empty leaves the set.
 func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
 	l := s.byKey[key]
-	wasHead := l.Leave(w)
-	switch {
-	case l.Len() == 0:
-		delete(s.byKey, key)
-		if len(s.spare) < maxSpare && cap(l.All()) <= maxSpare {
-			*l = Line[W, S]{Queue: l.Queue}
-			s.spare = append(s.spare, l)
+	if len(l.waiters) > 1 {
+		if l.Leave(w) {
+			next = l.waiters[0]
 		}
-	case wasHead:
-		next = l.Head()
+		return next
+	}
+	clear(l.waiters)
+	l.waiters = l.waiters[:0]
+	delete(s.byKey, key)
+	if len(s.spare) < maxSpare && cap(l.waiters) <= maxSpare {
+		*l = Line[W, S]{Queue: l.Queue}
+		s.spare = append(s.spare, l)
 	}
 	return next
 }

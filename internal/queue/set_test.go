@@ -44,26 +44,6 @@ func TestAQueueIsReusedWithoutWhatItsWaitersShared(t *testing.T) {
 	require.Equal(t, []int{2}, again.All())
 }
 
-func TestTheLatestEventsAreRemembered(t *testing.T) {
-	t.Parallel()
-	var r queue.Recent[int]
-	require.False(t, r.Since(1, 0, 0))
-	r.Add(1, 10)
-	require.True(t, r.Since(1, 0, 0))
-	require.True(t, r.Since(1, 0, 9))
-	require.False(t, r.Since(1, 0, 10), "it was not later")
-	require.False(t, r.Since(1, r.Count(), 0))
-	require.False(t, r.Since(2, 0, 0))
-	r.Add(2, 20)
-	require.False(t, r.Since(1, 0, 10), "the later one was another")
-	for range 100 {
-		r.Add(2, 0)
-	}
-	require.True(t, r.Since(1, 0, 10), "what is forgotten may have been there")
-	require.False(t, r.Since(1, r.Count()-10, 0))
-	require.True(t, r.Since(2, r.Count()-1, 30), "nobody knows when it was")
-}
-
 func TestItemsAreDividedBySort(t *testing.T) {
 	t.Parallel()
 	sortOf := func(i int) (odd, alone bool) { return i%2 == 1, i > 10 }

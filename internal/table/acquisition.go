@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -11,24 +10,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/wire"
 )
-
-// Acquisition is one successful acquisition of a lock. One unlock ends it. Its methods are safe for concurrent use.
-type Acquisition struct {
-	grant  *Grant
-	handle *Handle // through which it was made
-
-	// The table's mutex guards what follows.
-
-	ending  notice.Ending
-	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
-	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
-	byHold  bool            // only its Hold unlocks it
-	plain   bool            // made without an owner in the context
-	quiet   bool            // a group logs its loss
-	settled bool            // no caller has to unlock it any more, and its unlock is over
-	closed  atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
-}
 
 // Owner returns the owner that holds the lock, and makes it if the caller had none.
 func (a *Acquisition) Owner() *owner.Owner {
@@ -149,10 +132,10 @@ func (a *Acquisition) Leak(now clock.Instant, n *notice.List) {
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed.Store(true)
-	t.settle(a)
+	t.unlocked(a)
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
-	g.settleLost()
+	g.forgetLost()
 	if g.open() == 0 {
 		t.over(g, now, fault.ErrUnlockedAlready, n)
 	}
@@ -166,10 +149,46 @@ func (a *Acquisition) Leak(now clock.Instant, n *notice.List) {
 	}
 }
 
-// lossOf returns the error that reports an end to the users of a handle. The end of the client belongs to no single lock.
-func lossOf(h *Handle, why error) error {
-	if errors.Is(why, fault.ErrClosed) {
-		return why
+// Extend begins to lengthen the lease, and returns the call that makes it end no earlier than d from now. It is the renewal
+// of this one lock, so it creates nothing, whenever it arrives. It takes no turn among the owner's operations, because it does
+// not change the count. The error says why the acquisition is over: then nothing is to be sent.
+func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, error) {
+	g := a.grant
+	defer g.table.lock().Unlock()
+	if err := a.over(now); err != nil {
+		return wire.Call{}, err
 	}
-	return &fault.OpError{Op: "hold", Name: h.Name, Err: why}
+	g.sending(d, now)
+	c := wire.NewRenewal(g.handle.Kind.Renew, d, 1)
+	c.Renew(g.inRedis(), g.handle.Key.Name)
+	return c, nil
+}
+
+// Extended takes the reply to a call of [Acquisition.Extend] that was sent at that moment, also after its caller has left. It
+// counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is.
+// Extended returns why the acquisition is over, or nil if it is not.
+func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) error {
+	g, t := a.grant, a.grant.table
+	defer t.lock().Unlock()
+	switch {
+	case !g.usable(now) || r.Err != nil:
+	case r.List[0] == 1:
+		g.confirm(sent, d, n)
+	default:
+		t.lose(g, errHolderGone, now, n)
+	}
+	return a.over(now)
+}
+
+// over returns why the acquisition is over for its user, or nil if it is not. It compares the clock itself.
+func (a *Acquisition) over(now clock.Instant) error {
+	switch why := a.ending.Err(); {
+	case why != nil:
+		return why
+	case a.closed.Load(): // leaked
+		return fault.ErrNotHeld
+	case a.grant.term.Past(now):
+		return lossOf(a.handle, fault.ErrLost)
+	}
+	return nil
 }

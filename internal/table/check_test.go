@@ -122,7 +122,7 @@ func (w *world) checkLoss(r *record) {
 // checkContenders checks that only the head of a local queue asks.
 func (w *world) checkContenders() {
 	for _, v := range w.verbs {
-		if v.a.line != nil && v.a.phase == asking && v.a.line.Head() != v.a {
+		if v.a.queue != nil && v.a.phase == asking && v.a.queue.Head() != v.a {
 			w.failf("OneContender: %s asks behind the head", v)
 		}
 	}
@@ -231,7 +231,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	if other := a.grant.sibling(); other.usable(w.now) {
 		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.inRedis().Field), text(other.inRedis().Field)), true
 	}
-	if a.line != nil && a.line.Head() != a {
+	if a.queue != nil && a.queue.Head() != a {
 		return false, false
 	}
 	s, field := v.name.server, text(a.grant.inRedis().Field)
@@ -367,11 +367,11 @@ func (w *world) checkEnd() {
 			w.failf("Empty: c%d has %d queues and %d tasks", p.index, s.Queues, p.tasks.Count())
 		case len(p.table.seats) > 0:
 			w.failf("Empty: c%d has seats of %d names", p.index, len(p.table.seats))
-		case len(p.table.standing)+p.table.watches.Len() > 0:
-			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.standing), p.table.watches.Len())
+		case len(p.table.placed)+len(p.table.watches) > 0:
+			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.placed), len(p.table.watches))
 		case p.closed:
-		case s.Grants+s.Exclusive+s.Due+p.table.alive.Len() > 0:
-			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, p.table.alive.Len())
+		case s.Grants+s.Exclusive+s.Due+len(p.table.alive) > 0:
+			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, len(p.table.alive))
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {

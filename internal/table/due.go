@@ -10,22 +10,6 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// plan sets when a grant that is not over here must be looked at.
-func (t *Table) plan(g *Grant, n *notice.List) {
-	switch {
-	case g.stage == held && !t.closed:
-		t.schedule(g, g.term.Due(!g.inRound && g.renewing()), n)
-	case g.stage == expired:
-		t.schedule(g, g.term.Ends(), n)
-	}
-}
-
-// schedule has a grant looked at in time.
-func (t *Table) schedule(g *Grant, due clock.Instant, n *notice.List) {
-	t.heap.Set(g, due)
-	n.Alarm(t.heap.Alarm())
-}
-
 // Due ends the holds that are due, and returns the renewals and background releases that are due. It is called when an alarm
 // has come, and asks for the next alarm.
 func (t *Table) Due(now clock.Instant, bySlot bool, n *notice.List) (renew []Batch, release []*Exit) {

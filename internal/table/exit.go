@@ -9,49 +9,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-)
-
-// Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
-// [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
-type Exit struct {
-	// The table's mutex guards what follows.
-
-	phase      exitPhase
-	grant      *Grant
-	acq        *Acquisition // nil for a background release
-	background bool
-	start      clock.Instant // of the release, which is before the deadline
-	sent       clock.Instant // when the latest command was sent
-	doubt      bool          // because of what was sent before, Redis may not have the holder any more
-	retries    int
-	snapshot   fairness.Snapshot // when it was sent
-
-	parks  bool // the latest call keeps the lock taken, by nobody
-	narrow bool // it touches as few keys as possible
-	byLine bool // the latest call was that of the line
-	denied bool // Redis refused that call, because the user lacks a right
-
-	// caller is that of an export: an error means that it is gone. Nil means that the exit does not depend on it.
-	caller Ender
-	ticket *Grant // to which the lock is exported, if anything; it is in no index
-
-	next      *Attempt // to which the lock is being handed over, or which the release names
-	nextGrant *Grant
-}
-
-// exitPhase is the position of an exit.
-type exitPhase uint8
-
-const (
-	turning   exitPhase = iota // waits until the owner's other operations on the grant are over
-	showing                    // shows Redis one acquisition less
-	handing                    // hands the lock over
-	freeing                    // frees the lock
-	exporting                  // hands the lock over to a ticket
-	pausing                    // before it tries to free or to export the lock again
-	released
 )
 
 // Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
@@ -93,29 +51,6 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *notice.List
 	a.ending.End(fault.ErrUnlockedAlready, n)
 	g.turns.Announce()
 	return t.turn(x, now, n)
-}
-
-// loseIfPast loses a grant that is past its deadline, so that its release goes out now.
-func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *notice.List) {
-	if (g.stage == held || g.stage == expired) && g.term.Past(now) {
-		t.lose(g, errLeaseEnded, now, n)
-	}
-}
-
-// over reports whether a grant that was held is over here.
-func (g *Grant) over() bool { return g.stage == retiring || g.stage == retired }
-
-// endLost ends the unlock of an acquisition whose grant is over, without a turn.
-func (t *Table) endLost(x *Exit) Step {
-	g, a := x.grant, x.acq
-	g.drop(a)
-	a.handle.unlocks.Forget(a)
-	g.settleLost()
-	g.table.settle(a)
-	if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
-		return x.finish(why)
-	}
-	return x.finish(lossOf(a.handle, g.whyLost())) // it was ended before: by Close, or by an unlock that waited for its turn
 }
 
 // ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
@@ -160,7 +95,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	if t.parks(g, now) {
 		next = nil
 	}
-	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
+	inTurn := next != nil && g.lineTerm() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil, now, n)
 	}
@@ -168,47 +103,10 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
-	case next != nil && t.lined(g.handle) && t.term(next) != wire.Woken:
+	case next != nil && t.lined(g.handle) && lineOf(next.Handle.Kind).term(t, next) != wire.Woken:
 		x.next = next
 	}
 	return t.free(x, now)
-}
-
-// quit ends a hold whose last unlock, or export, begins.
-func (t *Table) quit(g *Grant) {
-	t.counts.leave(g.stage)
-	g.stage = releasing
-	t.heap.Remove(g)
-}
-
-// left returns for how long the next command of an exit may take, if it tried something before. Zero means the command timeout.
-func (t *Table) left(x *Exit, now clock.Instant) time.Duration {
-	if spent := now.Sub(x.start); spent > 0 && !x.background {
-		return max(t.cfg.CommandTimeout-spent, time.Millisecond)
-	}
-	return 0
-}
-
-// free returns the step that frees the lock. An unlock has one command timeout in all, also if it tried something before.
-func (t *Table) free(x *Exit, now clock.Instant) Step {
-	g := x.grant
-	within := t.left(x, now)
-	x.phase, x.sent = freeing, now
-	left := g.parkedFor(now)
-	if x.parks = left > 0; x.parks {
-		x.byLine = false
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), left)}
-	}
-	if x.byLine = t.inLine(x); x.byLine {
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
-	}
-	names := g.handle.Names()
-	x.snapshot.Messages, x.snapshot.Subscribed = t.messages.Received(names.Channel)
-	call := g.inRedis().Release(names, g.tombstone())
-	if g.rare != nil && g.rare.seat != nil {
-		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
-	}
-	return Step{Do: Ask, Slot: x.background, Within: within, Call: call}
 }
 
 // SettleRelease takes the reply to the exit's call.
@@ -219,22 +117,22 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notic
 	}
 	switch {
 	case x.phase == showing:
-		return t.settlePart(x, r, now, n)
+		return t.onPartReply(x, r, now, n)
 	case x.phase == handing:
-		return t.settleHandOver(x, r, now, n)
+		return t.onHandOverReply(x, r, now, n)
 	case x.phase == exporting:
-		return t.settleExport(x, r, now, n)
+		return t.onExportReply(x, r, now, n)
 	case x.phase == freeing && x.background:
-		return t.settleCleanUp(x, r, now, n)
+		return t.onCleanUpReply(x, r, now, n)
 	case x.phase == freeing:
-		return t.settleFree(x, r, now, n)
+		return t.onReleaseReply(x, r, now, n)
 	}
 	return x.finish(errUndefined)
 }
 
-// settlePart takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
+// onPartReply takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
 // does not concern the unlock. It does after the lease has ended, because only Redis then has the answer.
-func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onPartReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
@@ -245,19 +143,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.L
 	return t.endPart(x, lossOf(x.acq.handle, g.whyLost()))
 }
 
-// endPart ends an exit that leaves the grant as it is.
-func (t *Table) endPart(x *Exit, err error) Step {
-	x.grant.turns.End()
-	t.settle(x.acq)
-	return x.finish(err)
-}
-
-func (x *Exit) finish(err error) Step {
-	x.phase = released
-	return Step{Do: Done, Err: err}
-}
-
-func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onReleaseReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	pause := t.cfg.Retry(x.retries + 1)
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)
@@ -289,69 +175,8 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.L
 	return Step{Do: Sleep, Pause: pause}
 }
 
-// replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
-func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
-	if !x.parks {
-		t.gave(x, r, now, n)
-		t.followUp(x, r, n)
-	}
-}
-
-// repeats notes a release that failed, and that a receipt must tell apart from its repetition.
-func (x *Exit) repeats(err *fault.Error) {
-	if err != nil && x.grant.handle.Kind.Lasting && (err.InDoubt() || err.Fate == fault.Partial) {
-		x.grant.inDoubt = true
-	}
-}
-
-// noteRelease remembers a release of which other processes got a message.
-func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
-	g := x.grant
-	others, own := x.snapshot.After(freed-1, g.handle.Kind.Messages)
-	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
-		others = max(others, 1) // Redis does not count the receivers at other nodes
-	}
-	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Add(fairness.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
-	}
-}
-
-// endRelease ends an exit and its grant, after a reply to the release.
-func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *notice.List) Step {
-	if err != nil {
-		t.counts.lost(x.grant)
-	}
-	t.over(x.grant, x.start, err, n)
-	t.unregister(x.grant)
-	if (x.parks || x.ticket != nil) && x.grant.leavesMore() {
-		x.grant.rarely().park = nil
-		t.cleanUp(x.grant, now, n)
-	} else {
-		t.finish(x.grant)
-	}
-	return t.endPart(x, err)
-}
-
-// endGone ends an exit whose release found that the lock was lost before.
-func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *notice.List) Step {
-	if x.acq.renewal > 0 {
-		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
-	}
-	x.grant.rarely().loss = x.grant.lostBy(x.sent) // the reply may come after the deadline, and yet it was gone before
-	return t.endRelease(x, why, now, n)
-}
-
-// endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
-// the background.
-func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *notice.List) Step {
-	t.over(x.grant, x.start, nil, n)
-	t.unregister(x.grant)
-	t.cleanUp(x.grant, now, n)
-	return t.endPart(x, err)
-}
-
-// settleCleanUp takes the reply of a background release, and plans the next one if it failed.
-func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onCleanUpReply takes the reply of a background release, and plans the next one if it failed.
+func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)
@@ -379,4 +204,19 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *notic
 	t.finish(g)
 	t.tasks.End()
 	return x.finish(nil)
+}
+
+// A lock that must stay taken for some time is parked when it is unlocked before: its holder in Redis becomes a number that nobody has.
+// Nothing renews that, and no owner can lose it, so the lock is free when the time is over. No message says so: waiters sleep
+// until the lease that they know of is over, and ask.
+
+// parks decides whether the last unlock of a grant parks the lock.
+func (t *Table) parks(g *Grant, now clock.Instant) bool {
+	if g.rare == nil || g.rare.keep <= now {
+		return false
+	}
+	t.number++
+	park := wire.NewHolder(g.handle.Kind, g.handle.Names(), t.cfg.ClientID, t.number)
+	g.rare.park = &park
+	return true
 }

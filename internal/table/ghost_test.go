@@ -48,7 +48,7 @@ func (n *name) fieldOf(p *process, m wire.Message) string {
 
 // givesBack notes, after the table saw such a message, the grant by which the process gives the lock back.
 func (w *world) givesBack(p *process, n *name, m wire.Message) {
-	if g, ok := p.table.alive.Of(m.Number); ok && g.stage == retiring {
+	if g, ok := p.table.alive[m.Number]; ok && g.stage == retiring {
 		w.grants[n.fieldOf(p, m)] = g
 	}
 }

@@ -8,95 +8,27 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/table/internal/fairness"
-	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
-// counts its open acquisitions, and is released when the last one is unlocked.
-//
-// It knows neither a Hold nor a context of a user, except through the functions that end them, so that the runtime notices a
-// Hold that the program can no longer reach.
-type Grant struct {
-	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
-
-	table  *Table
-	handle *Handle      // through which it was acquired: kind, names and the user's name
-	owner  *owner.Owner // the caller's; without one, nil until somebody asks for it
-	holder wire.Holder
-
-	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
-
-	first Acquisition // mostly the only one; the others are in rare
-
-	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
-	// acquisitions.
-	turns   wake.Turns
-	attempt *Attempt // of a pending grant of a shared owner
-	rare    *rarely  // nil means that the grant has nothing of this
-	token   uint64   // of a fenced lock
-	micros  int64    // see proof
-	term    lease.Term
-
-	streak fairness.Streak
-	stage  stage
-	opened bool // the first acquisition is open
-	shared bool // its owner is the caller's, so other goroutines may have it too
-	listed bool // it is among the holdings of its owner, or will be once it has one
-	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
-	inDoubt bool
-	lost    bool // or ended before its last unlock; for the count of losses
-	waited  bool // it was refused until its turn came
-	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
-	lengthened bool
-	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
-	// had left, or a place in a queue.
-	needsCleanup bool
-
-	contested bool // it, or the grant from which it was handed over, stood in the line
-	accused   bool // a possible self-deadlock was logged
-
-	// For the watchdog.
-
-	inRound  bool  // its renewal is on its way: sent, or soon to be
-	alone    bool  // its renewal is a call of its own
-	failures int16 // renewals or background releases that failed in a row, at most maxFailures
-}
-
-// stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
-// back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
-type stage uint8
-
-const (
-	pending   stage = iota // its acquire may be under way
-	held                   // confirmed; its deadline had not passed when the table last looked
-	expired                // past its deadline: over for its users, although Redis may still have it
-	releasing              // its last unlock is under way
-	retiring               // over here; a background release is under way
-	retired
-)
-
-// newGrant gives an attempt a new pending grant.
-func (t *Table) newGrant(a *Attempt) {
-	t.number++
-	h := a.Handle
-	g := &Grant{
-		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
-		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
-	}
-	g.turns.Begin()
-	if h.Kind.Lasting {
-		t.notePast(g)
-	}
-	a.grant = g
-	if g.shared {
-		g.attempt = a
-		t.list(g)
+// plan sets when a grant that is not over here must be looked at.
+func (t *Table) plan(g *Grant, n *notice.List) {
+	switch {
+	case g.stage == held && !t.closed:
+		t.schedule(g, g.term.Due(!g.inRound && g.renewing()), n)
+	case g.stage == expired:
+		t.schedule(g, g.term.Ends(), n)
 	}
 }
+
+// schedule has a grant looked at in time.
+func (t *Table) schedule(g *Grant, due clock.Instant, n *notice.List) {
+	t.heap.Set(g, due)
+	n.Alarm(t.heap.Alarm())
+}
+
+// over reports whether a grant that was held is over here.
+func (g *Grant) over() bool { return g.stage == retiring || g.stage == retired }
 
 // list puts a grant among the holdings of its owner, now or when it gets one.
 func (t *Table) list(g *Grant) {
@@ -129,15 +61,10 @@ func (g *Grant) sameOwner(other *Grant) bool {
 
 // sibling returns the same owner's grant of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
-	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
-}
-
-// sibling returns the grant of the other side of the name that the attempt shares, or nil: none if the hold is over that made it this owner's.
-func (a *Attempt) sibling() *Grant {
-	if o, _ := a.Now(); o != a.owner {
+	if g.owner == nil {
 		return nil
 	}
-	return a.grant.sibling()
+	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
 // usable reports whether the grant is held as far as is known. It reports false for nil.
@@ -148,6 +75,9 @@ func (g *Grant) usable(now clock.Instant) bool {
 // renewal returns the lease with which the watchdog renews the grant: the longest one of the open acquisitions for which it
 // keeps the grant. It renews three times in the shortest one. Zero means that it does not keep the grant.
 func (g *Grant) renewal() (longest, shortest time.Duration) {
+	if g.opened && g.rare == nil { // as most grants
+		return g.first.renewal, g.first.renewal
+	}
 	for i := range g.open() {
 		a := g.at(i)
 		longest = max(longest, a.renewal)
@@ -183,7 +113,7 @@ func (t *Table) unregister(g *Grant) {
 	if !t.exclusive[k.Family].Remove(k.Name, g) {
 		return
 	}
-	if l := t.lines.Of(k); l != nil {
+	if l := t.queues.Of(k); l != nil {
 		l.Head().bell.Ring()
 	}
 }
@@ -194,7 +124,8 @@ func (t *Table) holder(k Key) *Grant { return t.exclusive[k.Family][k.Name] }
 // rival returns another owner's grant that holds the name exclusively in this process, or is being released. It returns nil
 // if there is none.
 func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
-	h := t.holder(g.handle.Key)
+	k := g.handle.Key
+	h := t.exclusive[k.Family][k.Name]
 	if h != nil && !h.sameOwner(g) && (h.usable(now) || h.stage == releasing) {
 		return h
 	}
@@ -212,13 +143,16 @@ func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *notice.Lis
 	if g.handle.Kind.Lasting {
 		granted = lease.Forever
 	}
+	longest, shortest := g.renewal()
 	g.term.Confirm(sent, granted)
-	g.term.RenewAt = g.term.Renewal(g.renewal())
+	g.term.RenewAt = g.term.Renewal(longest, shortest)
 	if g.failures > 0 {
 		n.Report(notice.RenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
 	}
 	g.failures, g.alone, g.inRound = 0, false, false
-	g.table.plan(g, n)
+	if t := g.table; !t.closed {
+		t.schedule(g, g.term.Due(shortest > 0), n)
+	}
 }
 
 // maxFailures is more than any pause between two attempts depends on.
@@ -265,7 +199,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if g.handle.Kind.Queues {
 		giveUpAt = giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
 	}
-	if g.stood() != 0 {
+	if g.lineTerm() != 0 {
 		giveUpAt = max(giveUpAt, now.Add(lineLife))
 	}
 	g.rarely().giveUpAt = giveUpAt
@@ -279,7 +213,9 @@ func (t *Table) finish(g *Grant) {
 	if g.handle.Kind.Lasting && g.stage == retiring {
 		t.owed--
 	}
-	t.alive.Forget(g.holder.Number, g)
+	if t.alive[g.holder.Number] == g {
+		delete(t.alive, g.holder.Number)
+	}
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
 	g.turns.Notify()
@@ -301,8 +237,8 @@ func (g *Grant) attach() {
 	}
 }
 
-// settleLost forgets a lost grant once all of its acquisitions are closed.
-func (g *Grant) settleLost() {
+// forgetLost forgets a lost grant once all of its acquisitions are closed.
+func (g *Grant) forgetLost() {
 	if g.owner != nil && !g.mustUnlock() {
 		g.owner.Detach(g.handle.sideKey(), g)
 	}
@@ -319,7 +255,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	q := g.another()
 	*q = Acquisition{
 		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared && g.open() == 1, done: a.Done,
+		plain: !g.shared && q == &g.first, done: a.Done,
 	}
 	if a.Renewed {
 		q.renewal = a.Lease
@@ -328,7 +264,24 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
 		a.Handle.locked = true
-		g.owes(q, a.by)
+		if a.by != nil {
+			g.owes(q, a.by)
+		}
 	}
 	return q
+}
+
+// leavesMore reports whether a grant that is parked or exported has left more in Redis than its holder, or may yet do so. A background
+// release of the holder, which is gone, removes that.
+func (g *Grant) leavesMore() bool {
+	return g.inDoubt || g.needsCleanup || g.lineTerm() != 0 || g.rare != nil && g.rare.seat != nil
+}
+
+// lineTerm returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
+// that it does not.
+func (g *Grant) lineTerm() time.Duration {
+	if g.rare == nil {
+		return 0
+	}
+	return g.rare.lineTerm
 }

@@ -25,14 +25,14 @@ const contestedHandOvers = 3
 // atEnd reports whether a turn in the line is over, although a waiter of this process is next. Others that know of no line have
 // the share of one waiter, so every release has to count.
 func (g *Grant) atEnd(next *Attempt) bool {
-	return next.line.Shared.others || g.contested && g.streak.Count >= contestedHandOvers
+	return next.queue.Shared.others || g.contested && g.streak.Count >= contestedHandOvers
 }
 
 // nextHolder returns the head to which the lock of a grant is handed over when the grant is released. Nil means that the
 // lock is freed for all processes.
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
-	l := t.lines.Of(g.handle.Key)
+	l := t.queues.Of(g.handle.Key)
 	if l == nil || k.HandOver == nil || t.stopping || !g.usable(now) || g.inDoubt || g.sibling() != nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
-	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
+	next.handing, next.sent, next.forcings = true, now, t.forcings
 	due := x.grant.term.Ends()
 	if g.handle.Kind.Counted() {
 		due = now // others may free permits at any time
@@ -70,10 +70,10 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	return Step{Do: Ask, Acked: true, Call: call}
 }
 
-// settleHandOver takes the reply of a hand-over.
-func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onHandOverReply takes the reply of a hand-over.
+func (t *Table) onHandOverReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
-	t.handedOver(x.next, x.nextGrant, r, now, n)
+	t.onHandedOver(x.next, x.nextGrant, r, now, n)
 	switch {
 	case r.Acquired():
 		if x.nextGrant.stage == held {
@@ -97,8 +97,8 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *noti
 	return t.free(x, now)
 }
 
-// handedOver records the outcome of a hand-over for the next holder.
-func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *notice.List) {
+// onHandedOver records the outcome of a hand-over for the next holder.
+func (t *Table) onHandedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *notice.List) {
 	a.handing = false
 	switch {
 	case a.phase == done: // it left, and a release of its own follows
@@ -151,14 +151,16 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 	if now.Sub(sent) > lease/2 {
 		return false
 	}
-	delete(t.standing, next.holder.Number) // no reply says that it stands there
+	delete(t.placed, next.holder.Number) // no reply says that it stands there
 	a.place = place.Place{}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
-	a.sent, a.forcings = sent, t.forced.Count()
+	a.sent, a.forcings = sent, t.forcings
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
 	a.Seen.HandedOver, a.Seen.Here = true, true
 	next.follow(g, now)
-	t.alive.Pass(g.holder.Number, g, next)
+	if t.alive[g.holder.Number] == g {
+		t.alive[g.holder.Number] = next
+	}
 	if first {
 		next.term.RenewAt = renewAt
 		t.plan(next, n)
@@ -171,4 +173,21 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 	a.keep(now)
 	a.bell.Ring()
 	return true
+}
+
+// uncontested reports whether nobody else waited for the permits of a grant when they were handed over to it.
+func (t *Table) uncontested(g *Grant, next *Attempt) bool {
+	return g.handle.Kind.Counted() && g.streak.Count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
+}
+
+// keptWithin takes what Redis said after a hand-over of permits: whether more are free, and who else waits.
+func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
+	free, stand, listen := r.KeptWithin()
+	x.nextGrant.contested = stand
+	if l := t.queues.Of(x.grant.handle.Key); l != nil {
+		l.Shared.others, l.Shared.handedAt = listen, now
+		if free > 0 {
+			asksNow(l)
+		}
+	}
 }

@@ -86,17 +86,17 @@ func (w *world) evidenceOf(a *Attempt) *evidence {
 	switch {
 	case a.ahead != nil:
 		return w.evidenceOf(a.ahead)
-	case a.line == nil:
+	case a.queue == nil:
 		return v.told
-	case w.lines[a.line] == nil:
-		w.lines[a.line] = new(evidence)
+	case w.lines[a.queue] == nil:
+		w.lines[a.queue] = new(evidence)
 	}
-	return w.lines[a.line]
+	return w.lines[a.queue]
 }
 
 // leaves keeps what an attempt knows when it leaves its local queue.
 func (w *world) leaves(v *verb) {
-	if v.line != nil && v.a.line == nil && w.lines[v.line] != nil {
+	if v.line != nil && v.a.queue == nil && w.lines[v.line] != nil {
 		*v.told = *w.lines[v.line]
 		v.line = nil
 	}
@@ -118,7 +118,7 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 
 // learnsLate notes a reply whose caller has left. It reaches the local queue that is there now.
 func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
-	l := g.table.lines.Of(g.handle.Key)
+	l := g.table.queues.Of(g.handle.Key)
 	if l == nil || r.Err != nil && !r.Err.Replied() {
 		return
 	}
@@ -133,7 +133,7 @@ func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
 }
 
 // learnsMore notes what only the table can tell: that a lock which was granted is not to be relied on, or that it is held.
-func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
+func (w *world) learnsMore(v *verb, before *localQueue, r wire.Reply, s Step) {
 	e := v.told
 	if before != nil {
 		e = w.lines[before]

@@ -120,7 +120,7 @@ func (w *world) hears(p *process, s *subscription, m message) {
 			}
 		}
 		p.deliver()
-		if _, watches := p.table.watches.Of(m.channel); told.Subject == wire.Watch && !watches {
+		if told.Subject == wire.Watch && p.table.watches[m.channel] == nil {
 			w.checkPump(p, m.name, "the request to watch")
 		}
 	}
@@ -218,7 +218,7 @@ func (w *world) pump() bool {
 
 // checkPump checks that a process follows up what left the lock free.
 func (w *world) checkPump(p *process, n *name, what string) {
-	if !p.table.pumps.Has(p.own(n)) && !p.closed {
+	if p.table.pumps[p.own(n)] == nil && !p.closed {
 		w.failf("Pump: c%d does not follow up %s", p.index, what)
 	}
 }

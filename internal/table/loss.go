@@ -2,7 +2,7 @@ package table
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
@@ -10,23 +10,56 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 )
 
-// The reasons for losing a lock.
-var (
-	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
-	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
-	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
-	errStillLost  = fmt.Errorf("%w before, and its owner has to unlock it first", fault.ErrLost)
-	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
+// Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that
+// unlock and this moment is ended with the others, and released. An acquisition whose reply is still on its way is not
+// relied on, because Redis may have granted it before. micros is when Redis unlocked it, by its clock in Unix µs: what it is
+// known to have granted since is not concerned. Zero means that this is not known.
+func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *notice.List) {
+	defer t.lock().Unlock()
+	t.noteForced(k, micros)
+	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
+		if g.handle.Key == k && (g.stage == held || g.stage == expired) && (micros == 0 || g.micros < micros) {
+			t.lose(g, errForced, now, n)
+		}
+	}
+}
 
-	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)
-)
+// noteForced remembers an unlock by force.
+func (t *Table) noteForced(k Key, micros int64) {
+	t.forcings++
+	switch last, ok := t.forced.Of(k); {
+	case ok && (last.micros == 0 || micros == 0):
+		micros = 0
+	case ok:
+		micros = max(micros, last.micros)
+	}
+	t.forced.Set(k, lastForce{t.forcings, micros})
+}
+
+// forcedSince reports whether a name may have been unlocked by force since there were so many unlocks by force, and later than a moment
+// of Redis. Zero means any moment.
+func (t *Table) forcedSince(k Key, forcings int, micros int64) bool {
+	if t.forcings == forcings {
+		return false
+	}
+	last, ok := t.forced.Of(k)
+	return t.forced.Forgotten().count > forcings ||
+		ok && last.count > forcings && (micros == 0 || last.micros == 0 || last.micros > micros)
+}
+
+// loseIfPast loses a grant that is past its deadline, so that its release goes out now.
+func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *notice.List) {
+	if (g.stage == held || g.stage == expired) && g.term.Past(now) {
+		t.lose(g, errLeaseEnded, now, n)
+	}
+}
 
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so an unlock may
 // still find it.
 func (t *Table) expire(g *Grant, n *notice.List) {
 	g.endAcquisitions(errLeaseEnded, n)
 	t.over(g, g.term.Deadline, errLeaseEnded, n)
-	t.settleOver(g)
+	t.allUnlocked(g)
 	t.counts.lost(g)
 	t.counts.leave(g.stage)
 	g.stage = expired
@@ -50,7 +83,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 		at = min(now, g.term.Deadline)
 	}
 	t.over(g, at, why, n)
-	t.settleOver(g)
+	t.allUnlocked(g)
 	t.counts.lost(g)
 	for i := range g.open() {
 		a := g.at(i)
@@ -129,4 +162,12 @@ func (g *Grant) whyLost() error {
 		return errLeaseEnded
 	}
 	return g.rare.lost
+}
+
+// lost counts a grant that was lost, once.
+func (c *Counts) lost(g *Grant) {
+	if !g.lost {
+		g.lost = true
+		c.Losses++
+	}
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
@@ -70,5 +71,52 @@ func (g *Grant) mustUnlock() bool {
 func (g *Grant) endLeaked(n *notice.List) {
 	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrUnlockedAlready, n)
+	}
+}
+
+// owes notes that a hold let its context make an acquisition, given the flag of that hold.
+func (g *Grant) owes(a *Acquisition, by *atomic.Bool) {
+	g.rarely().owed = append(g.rarely().owed, owed{a, by})
+}
+
+// rarely returns what few grants have, and makes it if this one has none.
+func (g *Grant) rarely() *rarely {
+	if g.rare == nil {
+		g.rare = new(rarely)
+	}
+	return g.rare
+}
+
+// leaked returns the acquisitions that are open, but that no caller can unlock any more.
+func (g *Grant) leaked() []*Acquisition {
+	if g.rare == nil {
+		return nil
+	}
+	return g.rare.leaked
+}
+
+// drain closes the channel of Stop once no acquisition is open.
+func (t *Table) drain() {
+	if t.open == 0 && t.drained != nil && !t.isDrained {
+		t.isDrained = true
+		close(t.drained)
+	}
+}
+
+// unlocked notes that a caller no longer has to unlock an acquisition, or that its unlock is over.
+func (t *Table) unlocked(a *Acquisition) {
+	if !a.settled {
+		a.settled = true
+		t.open--
+		t.drain()
+	}
+}
+
+// allUnlocked notes the same of the acquisitions of a grant that is over. An unlock that is under way notes its own.
+func (t *Table) allUnlocked(g *Grant) {
+	for i := range g.open() {
+		if a := g.at(i); !a.closed.Load() {
+			t.unlocked(a)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
-	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -102,7 +101,7 @@ func (p *process) listen(channel string, heard chan struct{}, since uint64) {
 	}
 	s.listeners = append(s.listeners, heard)
 	if s.confirmed && s.epoch != since {
-		wake.PutToken(heard)
+		queue.PutToken(heard)
 	}
 }
 
@@ -121,7 +120,7 @@ func (s *subscription) idle() bool { return len(s.listeners) == 0 && s.watches =
 
 func (s *subscription) notify() {
 	for _, heard := range s.listeners {
-		wake.PutToken(heard)
+		queue.PutToken(heard)
 	}
 }
 

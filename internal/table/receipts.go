@@ -24,11 +24,16 @@ const (
 // after another one.
 func (t *Table) Audit(h *Handle, now clock.Instant) (wire.Call, bool) {
 	defer t.lock().Unlock()
-	if t.audited.Expire(now); t.closed || t.audited.Has(h.Key) {
+	if next, ok := t.audited.Of(h.Key); t.closed || ok && now < next {
 		return wire.Call{}, false
 	}
-	t.audited.Add(h.Key, now.Add(auditEvery))
-	numbers := t.alive.Numbers(func(g *Grant) bool { return g.handle.Key == h.Key })
+	t.audited.Set(h.Key, now.Add(auditEvery))
+	var numbers []int64
+	for number, g := range t.alive {
+		if g.handle.Key == h.Key {
+			numbers = append(numbers, number)
+		}
+	}
 	if len(numbers) > maxAlive {
 		return wire.Call{}, false
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // A user may lack a right that the line needs: to a command, to the line's key, or to the channel of this client's waiters. Or a
@@ -37,21 +37,18 @@ func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.
 	return true
 }
 
-// denial is a refusal that the log has yet to report.
-type denial struct {
-	key  Key
-	err  *fault.Error // nil means none
-	told bool         // the log has reported one
-}
-
 // unline has the waiters of a name go on without the line, those that stand there at once.
 func (t *Table) unline(h *Handle, now clock.Instant) {
-	known := t.unlined.Has(h.Key)
-	t.unlined.Add(h.Key, now.Add(unlinedFor))
+	known := t.withoutLine(h.Key)
+	if t.unlined == nil {
+		none := queue.NewMemory[Key, clock.Instant](64)
+		t.unlined = &none
+	}
+	t.unlined.Set(h.Key, now.Add(unlinedFor))
 	if known {
 		return
 	}
-	for _, a := range t.standing {
+	for _, a := range t.placed {
 		if a.Handle.Key == h.Key && a.place.Stands() {
 			a.bell.Ring()
 		}
@@ -66,55 +63,31 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 		refused[channel] = true
 	}
 	defer t.lock().Unlock()
-	for _, a := range t.standing {
+	for _, a := range t.placed {
 		if refused[a.Handle.Names().Own()] {
 			t.unline(a.Handle, now)
 		}
 	}
 }
 
-// unheardFor is for how long a client tries new subscriptions before it does without the line. A failover takes less, also behind
-// a DNS name.
-const unheardFor = 10 * time.Second
-
-// hears takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
-// one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
-// the lock to such an attempt.
-func (t *Table) hears(a *Attempt, p wire.Position, now clock.Instant, n *notice.List) {
-	epoch := a.place.Epoch()
-	switch {
-	case p.Heard:
-		t.unheardSince = 0
-	case p.Unheard && epoch != 0: // it was subscribed, as far as is known
-		t.messages.Unheard(t.channel(a), epoch)
-		if t.unheardSince == 0 {
-			t.unheardSince = now
-		}
-		if now.Sub(t.unheardSince) < unheardFor {
-			return
-		}
-		t.unline(a.Handle, now)
-		if !t.hidden {
-			t.hidden = true
-			n.Log(a.Handle.Name, notice.LogNoSubscriber, nil)
-		}
-	}
-}
-
-// inLine reports whether an exit runs the release of the line. It does even without the line if its grant stood there: only
-// that release takes it out.
-func (t *Table) inLine(x *Exit) bool {
-	return !x.narrow && (t.lined(x.grant.handle) || x.grant.stood() != 0 && !x.denied)
-}
-
 // lined reports whether the scripts of the line serve a handle.
 func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.counted(h) }
 
-// standsFor reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
-func (t *Table) standsFor(h *Handle) bool { return h.Kind.Line.Stands() && t.lined(h) }
+// usesLine reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
+func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.counted(h) }
 
 // counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
 // not tell whether an attempt that waits in Redis lives.
 func (t *Table) counted(h *Handle) bool {
-	return !t.unlined.Has(h.Key) && t.messages.Counts(h.Key.Name)
+	return (t.unlined == nil || !t.withoutLine(h.Key)) && t.messages.Counts(h.Key.Name)
+}
+
+// withoutLine reports whether this client does without the line of a name for a while. When there are too many such names, it
+// does for all.
+func (t *Table) withoutLine(k Key) bool {
+	if t.unlined == nil {
+		return false
+	}
+	_, ok := t.unlined.Of(k)
+	return ok || t.unlined.Forgotten() != 0
 }

@@ -97,7 +97,7 @@ func TestAWaiterThatMayStandInTheLineKeepsItsNumber(t *testing.T) {
 	require.Equal(t, wire.Plain.Line.Release, s.Call.Script, "which takes it out of the line")
 	require.Equal(t, number, s.Call.Args.Number)
 	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n).Do)
-	require.Zero(t, table.alive.Len())
+	require.Empty(t, table.alive)
 }
 
 // A user may have the rights for some names only, and may get them for others later.

@@ -8,96 +8,23 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// ask returns the step that asks Redis for the lock.
-func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
-	g := a.grant
-	var writer any
-	if other := a.sibling(); other.usable(now) {
-		if a.Handle.Kind.NoUpgrade {
-			return t.giveUp(a, fault.ErrUpgrade, now, n)
-		}
-		writer = other.inRedis().Field
-	}
-	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
-	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
-	t.unlined.Expire(now)
-	if a.line != nil {
-		a.confident, a.line.Shared.free = a.line.Shared.free, false // the reply will tell
-	}
-	a.byLine = t.standsFor(a.Handle)
-	switch {
-	case a.byLine:
-		s.Call = t.stand(a, next, now)
-	case a.Handle.Kind.Queues && !a.Single:
-		s.Call = t.queue(a, next, now)
-	default:
-		t.leavesLine(a) // it may have stood there before: the reply tells whether the lock was granted to it
-		s.Call = g.inRedis().Acquire(a.Handle.Names(), a.Lease, writer)
-	}
-	s.Free, s.Within = a.asks(now)
-	if a.Handle.Kind.Queues && !a.Single && (s.Within == 0 || s.Within > t.cfg.Refresh()) {
-		s.Within = t.cfg.Refresh() // the next attempt shows Redisson that the waiter lives
-	}
-	return s
-}
-
-// asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
-func (a *Attempt) asks(now clock.Instant) (free bool, within time.Duration) {
-	a.knows().Asked(now)
-	a.Seen.Questions++
-	free, within = a.free(now)
-	a.asked = true
-	return free, within
-}
-
-// free returns whether the next step is a free one, as the first question is, and how long it may take.
-func (a *Attempt) free(now clock.Instant) (free bool, within time.Duration) {
-	if a.asked {
-		return false, 0
-	}
-	if a.Bound == 0 {
-		return true, 0
-	}
-	return true, max(a.Bound.Sub(now), time.Nanosecond)
-}
-
-// Settle takes the reply to the attempt's call.
-func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
-	defer t.lock().Unlock()
-	return t.after(a, t.settleStep(a, r, now, n), now)
-}
-
-func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
-	switch a.phase {
-	case counting:
-		return t.settleCount(a, r, now, n)
-	case adopting:
-		return t.settleAdopt(a, r, now, n)
-	case asking, parting:
-		return t.settleAcquire(a, r, now, n)
-	default:
-		return a.finish(errUndefined)
-	}
-}
-
-func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
 		g.needsCleanup = true
 	}
 	switch {
+	case r.Err == nil && a.byLine && r.Acquired():
+		return t.takeGrant(a, r, now, n)
 	case t.spared(a, r, now):
 		a.asked = false
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
-		if a.Handle.Kind.Queues && !a.Single || a.place.Asks() || g.needsCleanup {
+		if a.way.leavesPlace() || a.place.Asks() || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
 		s := t.leave(a, now, n)
@@ -109,28 +36,34 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *no
 		a.unsent(r.Err)
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case t.refusesLine(a.Handle, a.byLine, r.Err, now, n):
-		t.leavesLine(a)
+		t.forgetPlace(a)
 		if a.overdue(now) {
 			return t.giveUp(a, nil, now, n)
 		}
 		a.asked = false // by no command that Redis carried out
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil:
-		return t.inTrouble(a, r.Err, now, n)
+		return t.onFailure(a, r.Err, now, n)
 	case !r.Acquired():
 		a.retries = 0
-		a.refused(&r)
+		a.onRefused(&r)
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
-		if place, ok := r.Position(); ok && a.place.Asks() && place.Ahead >= 0 {
-			return t.stood(a, place, r.Hint(), now, n)
+		if at, ok := r.Position(); ok && a.place.Asks() && at.Ahead >= 0 {
+			return t.onQueued(a, at, r.Hint(), now, n)
 		}
-		t.unanswered(a, now, n)
-		return t.rest(a, t.pauseAfter(a, r.Hint()), n)
+		t.onNoAnswer(a, now, n)
+		return t.rest(a, a.way.pause(t, a, nil, r.Hint(), now), n)
 	}
-	if a.line != nil {
-		a.line.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
+	return t.takeGrant(a, r, now, n)
+}
+
+// takeGrant makes an attempt the holder whose question Redis granted.
+func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+	g := a.grant
+	if a.queue != nil {
+		a.queue.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
 	}
 	given := a.place.Given()
 	a.Seen.Granted = given != 0
@@ -144,138 +77,26 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *no
 	return t.giveUp(a, err, now, n)
 }
 
-// unsent notes why a question was not sent, if it waited for a connection.
-func (a *Attempt) unsent(err *fault.Error) {
-	if errors.Is(err, fault.ErrNoConnection) {
-		a.knows().Unsent()
-	}
-}
-
-// ended reports whether a context has ended. One that panics has, too: it may be another caller's than that whose goroutine asks.
-func ended(e Ender) (over bool) {
-	defer func() { over = recover() != nil || over }()
-	return e != nil && e.Err() != nil
-}
-
 // spared reports whether Stop ended the wait for a slot of an attempt that may go on, because its owner holds the lock. Nothing
 // was sent, so the attempt asks again.
 func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
 	return r.Err != nil && r.Err.Fate == fault.NotSent && errors.Is(r.Err, fault.ErrClosed) && t.stopping && !t.bars(a, now)
 }
 
-// inTrouble goes on after a question without a reply, or with an error as the reply.
-func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *notice.List) Step {
-	if err.InDoubt() {
-		a.grant.inDoubt = true
-	}
-	a.knows().Failed(err)
-	a.grant.turns.Notify()
-	switch {
-	case t.bars(a, now):
-		return t.giveUp(a, nil, now, n)
-	case a.Single || !err.Transient:
-		return t.giveUp(a, err, now, n)
-	case a.phase == parting, a.overdue(now):
-		return t.giveUp(a, nil, now, n)
-	}
-	pause := t.retryPause(a)
-	a.place.AskBy(now.Add(pause)) // also if something wakes it before
-	t.unanswered(a, now, n)
-	return t.rest(a, pause, n)
-}
-
-// pauseAfter returns the longest pause after a refusal that came with a hint.
-func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
-	k := a.Handle.Kind
-	if k.Channel == "" {
-		a.pollDelay = min(max(a.pollDelay*2, a.Handle.FirstDelay), a.Handle.MaxDelay)
-		return a.pollDelay
-	}
-	return t.cfg.Rest(hint, k.Queues)
-}
-
-// refused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
-func (a *Attempt) refused(r *wire.Reply) {
+// onRefused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
+func (a *Attempt) onRefused(r *wire.Reply) {
 	a.knows().Refused()
-	if a.line != nil {
-		a.line.Shared.free = false
+	if a.queue != nil {
+		a.queue.Shared.free = false
 	}
 	if r.NotSetUp() {
 		a.knows().NotSetUp()
 		a.tellUnset()
 	}
-	if a.Handle.Kind.Queues && !a.Single {
+	if a.way.leavesPlace() {
 		a.grant.needsCleanup = true
 	}
 	a.grant.turns.Notify()
-}
-
-// proof is what shows that Redis made an attempt the holder.
-type proof struct {
-	token uint64
-	sent  clock.Instant // not after Redis did it
-	lease time.Duration // from then
-	// micros is when Redis did it, or before that, by its own clock in Unix µs. Zero means that this is not known.
-	micros int64
-}
-
-// grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
-// holder that needs cleanup.
-func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notice.List) (*Acquisition, error) {
-	switch {
-	case t.bars(a, now):
-		g.needsCleanup = true
-		return nil, nil
-	case lease.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
-		g.needsCleanup = true
-		return nil, fault.ErrLate
-	}
-	g.stage, g.micros, g.attempt = held, p.micros, nil
-	if a.Handle.Kind.Tokens {
-		g.token = p.token
-	}
-	if a.Watcher != nil {
-		g.rarely().watcher = a.Watcher
-	}
-	a.keep(p.sent)
-	t.counts.Held++
-	t.counts.Acquired++
-	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = fairness.Streak{Since: p.sent}
-	g.streak.Begin(now)
-	g.contested = a.place.Stands()
-	if t.cfg.MaxHold > 0 {
-		g.term.MaxHold = p.sent.Add(t.cfg.MaxHold)
-	}
-	t.list(g)
-	if a.Handle.Kind.Side == wire.MainSide {
-		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
-	}
-	t.compareSorts(a.Handle, n)
-	got := g.acquired(a)
-	g.waited = a.knows().At(now, t.cfg.Floor()).Refused
-	g.confirm(p.sent, p.lease, n)
-	if a.line != nil && a.Handle.Kind.Side == wire.MainSide {
-		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
-	} else if a.line != nil {
-		a.line.Shared.known.Answered()
-	}
-	g.turns.End()
-	if other := g.sibling(); other != nil && other.attempt != nil {
-		other.attempt.bell.Ring() // it need not queue any more
-	}
-	return got, nil
-}
-
-// compareSorts warns if a name is granted without a token although it was granted with one before. Readers write nothing, so
-// they need no token.
-func (t *Table) compareSorts(h *Handle, n *notice.List) {
-	switch k := h.Kind; {
-	case k.Tokens:
-		t.fenced.Add(h.Key)
-	case k.Side == wire.MainSide && t.fenced.Mark(h.Key):
-		n.Log(h.Name, notice.LogUnfenced, nil)
-	}
 }
 
 // reenter returns the step that shows Redis one more acquisition of a grant.
@@ -288,8 +109,8 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	return s
 }
 
-// settleCount takes the reply of a re-entry.
-func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onCountReply takes the reply of a re-entry.
+func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if t.spared(a, r, now) {
 		a.asked = false
@@ -328,17 +149,13 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *noti
 	return a.finish(fault.ErrLost)
 }
 
-// errLateCount is the error of a re-entry that Redis replied to when little of the lease was left. It is repeated, as after no
-// reply: that changes nothing but the lease.
-var errLateCount = &fault.Error{Transient: true, Err: fault.ErrLate}
-
 // tellUnset wakes the attempts in the local queue whose callers set the semaphore up, so that they do. The caller of this one does
 // not, and they would wait behind it in vain.
 func (a *Attempt) tellUnset() {
-	if a.SetsUp || a.line == nil {
+	if a.SetsUp || a.queue == nil {
 		return
 	}
-	for _, other := range a.line.All() {
+	for _, other := range a.queue.All() {
 		if other.SetsUp {
 			other.unset = true
 			other.bell.Ring()
@@ -346,11 +163,45 @@ func (a *Attempt) tellUnset() {
 	}
 }
 
-// Known returns what an attempt under way would say if it ended now.
-func (t *Table) Known(a *Attempt, now clock.Instant) outcome.Result {
-	defer t.lock().Unlock()
-	if a.phase == done {
-		return a.Last
+// adopt returns the step that asks for the lock of a ticket.
+func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
+	g := a.grant
+	g.sending(a.Lease, now)
+	a.phase, a.sent, a.forcings = adopting, now, t.forcings
+	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
+	s.Free, _ = a.asks(now)
+	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
+	return s
+}
+
+// onAdoptReply takes the reply of an adoption. Without one, it asks again with the same number, so that it cannot be refused because
+// of itself.
+func (t *Table) onAdoptReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+	g, err := a.grant, r.Err
+	if err == nil && r.Acquired() {
+		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)
+		if got == nil {
+			return t.giveUp(a, late, now, n)
+		}
+		return t.succeed(a, got, n)
 	}
-	return t.concludes(a, now)
+	g.needsCleanup = g.needsCleanup || r.Acquired() // but too few replicas acknowledged it
+	g.inDoubt = g.inDoubt || err.InDoubt() || err != nil && err.Fate == fault.Partial
+	switch {
+	case err == nil:
+		a.known.Answered()
+		return t.giveUp(a, errTicket, now, n)
+	case errors.Is(err, fault.ErrNotSent), err.Fate == fault.Left && !err.TimedOut():
+		a.unsent(err)
+		return t.giveUp(a, nil, now, n) // nothing was tried, or the caller is gone
+	}
+	a.known.Failed(err)
+	switch pause := t.retryPause(a); {
+	case !err.Transient, err.Fate == fault.Unreplicated:
+		return t.giveUp(a, err, now, n)
+	case t.bars(a, now), ended(a.Caller), now.Add(pause) >= a.Bound:
+		return t.giveUp(a, nil, now, n)
+	default:
+		return Step{Do: Sleep, Pause: pause}
+	}
 }

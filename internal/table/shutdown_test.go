@@ -106,7 +106,7 @@ func (w *world) stop() bool {
 		case v.proc != p:
 		case v.a.got != nil: // a lock was handed over, and its caller has not got it yet: that is rare
 			seldom = 1
-		case v.a.phase == resting && v.a.line != nil && p.table.holder(v.a.Handle.Key) != nil:
+		case v.a.phase == resting && v.a.queue != nil && p.table.holder(v.a.Handle.Key) != nil:
 			seldom = min(seldom, 2) // a lock could be handed over
 		}
 	}

@@ -1,10 +1,10 @@
 package table
 
-import (
-	"time"
-
-	"github.com/go-rlock/rlock/internal/wire"
-)
+// ended reports whether a context has ended. One that panics has, too: it may be another caller's than that whose goroutine asks.
+func ended(e Ender) (over bool) {
+	defer func() { over = recover() != nil || over }()
+	return e != nil && e.Err() != nil
+}
 
 // Ender is the part of a context that the table uses. Nil means that it never ends.
 type Ender interface{ Err() error }
@@ -18,38 +18,6 @@ const (
 	Sleep           // wait for one of the channels or the pause, and report the cause
 	Done            // return
 )
-
-// Step is the next action of a verb, with all that it needs. It is passed by value.
-type Step struct {
-	Do Do
-
-	// For Ask and Sleep.
-
-	Stays  bool          // only Close ends the sleep or the wait for a slot, not Stop
-	Free   bool          // the end of the wait does not end the step
-	Within time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
-
-	// For Ask.
-
-	Call  wire.Call
-	Slot  bool   // it needs a connection slot
-	Acked bool   // replicas must acknowledge it, if the client asks for that
-	Late  *Grant // gets the reply if the caller leaves; nil means that the reply is dropped
-
-	// For Sleep.
-
-	Pause  time.Duration   // negative means without a limit
-	Wait   <-chan struct{} // something changed in this process
-	Listen string          // if not empty, listen first on this channel, with Heard
-	Since  uint64          // no message was missed if the channel has had no other confirmation than this one
-	Heard  chan struct{}   // gets the messages
-	Spares string          // if not empty, this channel has no further listener soon: the waiter has moved to Listen
-
-	// For Done.
-
-	Got *Acquisition
-	Err error // nil without Got: the wait is over, and Attempt.Last is the outcome
-}
 
 // Cause is why a sleep ended.
 type Cause uint8

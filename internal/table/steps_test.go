@@ -40,16 +40,16 @@ func (w *world) next(v *verb, s Step) {
 	v.step, v.over = s, 0
 	w.noteGrant(v.a.grant)
 	w.leaves(v)
-	if v.a.line != nil && v.line == nil {
+	if v.a.queue != nil && v.line == nil {
 		w.places++
 		v.place = w.places
-		if v.a.line.Len() == 1 { // it may have the memory of another one
-			w.lines[v.a.line] = new(evidence)
+		if v.a.queue.Len() == 1 { // it may have the memory of another one
+			w.lines[v.a.queue] = new(evidence)
 		}
 	}
 	switch s.Do {
 	case Ask:
-		v.line = v.a.line
+		v.line = v.a.queue
 		w.checkShares(v, s)
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
@@ -68,7 +68,7 @@ func (w *world) next(v *verb, s Step) {
 		w.bag = append(w.bag, f)
 		w.evidenceOf(v.a).ask(w.now)
 	case Sleep:
-		v.line, v.slept = v.a.line, true
+		v.line, v.slept = v.a.queue, true
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
 		}
@@ -124,7 +124,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	}
 	if v.line != nil {
 		for _, other := range w.verbs {
-			if other.line == v.line && other.a.line == v.line && other.place < v.place {
+			if other.line == v.line && other.a.queue == v.line && other.place < v.place {
 				w.failf("Order: %s overtook %s", v, other)
 			}
 		}
@@ -315,7 +315,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if line := v.a.Handle.Kind.Line; line != nil && f.call.Script == line.Acquire && r.Err.Denied() {
 			v.asks-- // it asks once more, by the other script
 		}
-		before, spared := v.a.line, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
+		before, spared := v.a.queue, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
 		s := p.table.Settle(v.a, r, w.now, n)
 		if spared && s.Do == Done && errors.Is(s.Err, fault.ErrClosed) {
 			w.failf("Stopped: the shutdown ends %s, which re-enters", v)
@@ -354,7 +354,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.givesBack(p, f.name, m)
 		}
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
-		if over && (e.x.denied || p.table.unlined.Has(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
+		if over && (e.x.denied || p.table.withoutLine(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false
 		}
 		if r.Err == nil && (r.Gave().What == wire.ToPublic || over) {

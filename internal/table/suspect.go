@@ -3,10 +3,7 @@ package table
 import (
 	"time"
 
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // soonSuspect is after how long, at most, a wait for a hold with the same context is logged.
@@ -30,7 +27,7 @@ func (t *Table) suspect(a *Attempt) {
 		same = same || a.Done != nil && h.at(i).done == a.Done
 	}
 	switch {
-	case h.stage != held || h.sameOwner(a.grant) || h.accused || h.streak.Began() > a.began:
+	case h.stage != held || h.sameOwner(a.grant) || h.rare != nil && h.rare.accused || h.streak.Began() > a.began:
 	case same:
 		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
 	default: // also with an owner: WithOwner inside Do waits for itself
@@ -43,56 +40,13 @@ func (t *Table) suspect(a *Attempt) {
 func (t *Table) Suspect(a *Attempt, n *notice.List) {
 	defer t.lock().Unlock()
 	h := a.own
-	if a.phase == done || h.stage != held || h.accused || t.closed {
+	if a.phase == done || h.stage != held || h.rare != nil && h.rare.accused || t.closed {
 		return
 	}
-	h.accused = true
+	h.rarely().accused = true
 	message := notice.LogLong
 	if a.SuspectAfter < h.term.Lease {
 		message = notice.LogSelf
 	}
 	n.Report(notice.SelfDeadlock, h.handle.Name, message, nil)
-}
-
-// notHeld returns why an unlock through a handle has nothing to end.
-func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
-	otherHandle := false
-	for _, g := range t.holdersOf(h) {
-		for i := range g.open() {
-			a := g.at(i)
-			mine := o != nil && o == g.owner || o == nil && a.handle == h
-			switch {
-			case a.closed.Load():
-			case mine && a.byHold:
-				return fault.ErrTakenByHold
-			case o == nil && a.plain && !a.byHold:
-				otherHandle = true
-			}
-		}
-	}
-	switch {
-	case owner.UnlockedAlready(o, h.unlockedBy, h.locked):
-		return fault.ErrUnlockedAlready
-	case otherHandle:
-		return fault.ErrOtherHandle
-	}
-	return fault.ErrNeverLocked
-}
-
-// holdersOf returns the grants of a handle's name and side, for an error. Grants that share the lock are looked for only
-// among the first thousand grants of the client.
-func (t *Table) holdersOf(h *Handle) (found []*Grant) {
-	if h.Kind.Side == wire.MainSide {
-		if g := t.holder(h.Key); g != nil {
-			found = append(found, g)
-		}
-		return found
-	}
-	all := t.heap.All()
-	for _, g := range all[:min(len(all), 1000)] {
-		if g.handle.sideKey() == h.sideKey() {
-			found = append(found, g)
-		}
-	}
-	return found
 }

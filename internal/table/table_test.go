@@ -101,13 +101,13 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 		table, h, _ := newTable()
 		var n notice.List
 		if phase > resting && phase != adopting {
-			a := &Attempt{Handle: h, phase: phase}
+			a := &Attempt{Handle: h, course: course{phase: phase}}
 			s := table.Wake(a, ByNews, start, &n)
 			require.Equal(t, Done, s.Do)
 			require.ErrorIs(t, s.Err, errUndefined, "an attempt wakes in phase %d", phase)
 		}
 		if phase < asking || phase == done {
-			a := &Attempt{Handle: h, phase: phase}
+			a := &Attempt{Handle: h, course: course{phase: phase}}
 			s := table.Settle(a, wire.Reply{}, start, &n)
 			require.ErrorIs(t, s.Err, errUndefined, "a reply in phase %d", phase)
 		}

@@ -13,31 +13,38 @@ import (
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
 func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch names := h.Names(); {
-	case a == nil || a.line == nil:
+	case a == nil || a.queue == nil:
 		t.pump(h, passOn, n)
-	case a.line.Shared.watched == "":
-		a.line.Shared.watched = names.Own()
-		t.watches.Begin(names.Own(), h)
+	case a.queue.Shared.watched == "":
+		own := names.Own()
+		if t.watches[own] == nil {
+			t.watches[own] = &watched{handle: h}
+		}
+		t.watches[own].queues++
+		a.queue.Shared.watched = own
 		n.Watch(names.Base(), names.Twin())
 	}
 }
 
 // unwatch ends the watch of a local queue that is empty.
-func (t *Table) unwatch(a *Attempt, l *line, n *notice.List) {
-	if l.Shared.watched != "" {
-		t.watches.End(l.Shared.watched)
-		n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
-		l.Shared.watched = ""
-	}
+func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
+	t.watches[l.Shared.watched].queues--
+	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
+	l.Shared.watched = ""
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
 func (t *Table) Unwatched(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
-		if h, ended := t.watches.Unsubscribed(own); ended || t.closed && h != nil { // an attempt may have yet to leave
-			t.pump(h, 0, n)
+		w := t.watches[own]
+		if w == nil || w.queues > 0 && !t.closed { // an attempt may have yet to leave a table that is closed
+			continue
 		}
+		if w.queues == 0 {
+			delete(t.watches, own)
+		}
+		t.pump(w.handle, 0, n)
 	}
 }
 
@@ -45,8 +52,8 @@ func (t *Table) Unwatched(channel string, n *notice.List) {
 func (t *Table) Freed(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
-		if h, ok := t.watches.Of(own); ok {
-			t.pump(h, 0, n)
+		if w := t.watches[own]; w != nil {
+			t.pump(w.handle, 0, n)
 		}
 	}
 }
@@ -54,40 +61,40 @@ func (t *Table) Freed(channel string, n *notice.List) {
 // pump has the client grant a free lock to the first one in the line, after a pause in which others may take it. One such
 // command is under way for a name, which the channel of this client's waiters stands for: no other name has it.
 func (t *Table) pump(h *Handle, pause time.Duration, n *notice.List) {
-	if own := h.Names().Own(); t.pumps.Begin(own, h) {
-		n.Pump(own, pause)
+	own := h.Names().Own()
+	if p := t.pumps[own]; p != nil {
+		p.again = p.again || p.sent
+		return
 	}
+	t.pumps[own] = &pump{handle: h}
+	n.Pump(own, pause)
 }
 
 // PumpCall returns the call that a [notice.Receiver] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
 func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
-	h, but := t.pumps.Send(own), ""
-	if t.closed || t.stander(own) == nil {
+	p, but := t.pumps[own], ""
+	p.sent = true
+	if t.closed || t.waiterOn(own) == nil {
 		but = t.cfg.ClientID
 	}
-	return h.Kind.PumpCall(h.Names(), but)
-}
-
-// followUp has the client grant a lock that a release has freed which knows of no line.
-func (t *Table) followUp(x *Exit, r wire.Reply, n *notice.List) {
-	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
-		t.pump(x.grant.handle, 0, n)
-	}
+	return p.handle.Kind.PumpCall(p.handle.Names(), but)
 }
 
 // Pumped takes the reply of such a call. It asks for another one if others may still take the lock, or if there was no reply.
 func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
-	p := t.pumps.End(own)
+	p := t.pumps[own]
+	delete(t.pumps, own)
 	switch {
-	case t.tasks.Retired(), t.refusesLine(p.Handle, true, r.Err, now, n):
-	case r.Err != nil && r.Err.Transient && p.Failures < maxPumps:
-		n.Pump(own, t.cfg.Retry(t.pumps.Repeat(own, p)))
+	case t.tasks.Retired(), t.refusesLine(p.handle, true, r.Err, now, n):
+	case r.Err != nil && r.Err.Transient && p.failures < maxPumps:
+		t.pumps[own] = &pump{handle: p.handle, failures: p.failures + 1}
+		n.Pump(own, t.cfg.Retry(p.failures+1))
 	case r.Err == nil && r.N < 0:
-		t.pump(p.Handle, time.Duration(-1-r.N)*time.Millisecond, n)
-	case p.Again:
-		t.pump(p.Handle, 0, n)
+		t.pump(p.handle, time.Duration(-1-r.N)*time.Millisecond, n)
+	case p.again:
+		t.pump(p.handle, 0, n)
 	}
 }
 

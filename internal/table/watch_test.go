@@ -164,3 +164,77 @@ func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
 	require.Empty(t, told(func(n *notice.List) { table.Pumped(own, transient, start, n) }), "nobody would carry it out")
 	require.Equal(t, Done, table.Wake(a, Closed, start, &n).Do)
 }
+
+// TestANameIsWatchedUntilItIsUnsubscribed has local queues ask for a watch and leave it in every order.
+func TestANameIsWatchedUntilItIsUnsubscribed(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	var n notice.List
+	watched := func() bool { return table.watches[h.Names().Own()] != nil }
+	in := func(l *localQueue) *Attempt { return &Attempt{Handle: h, course: course{queue: l}} }
+	one, two, three := new(localQueue), new(localQueue), new(localQueue)
+	table.Unwatched(h.Names().Base(), &n)
+	require.Empty(t, table.pumps, "it never was watched")
+	table.watch(h, in(one), &n)
+	table.watch(h, in(two), &n)
+	require.True(t, watched())
+	table.unwatch(in(one), one, &n)
+	table.Unwatched(h.Names().Base(), &n)
+	require.True(t, watched(), "a queue still asks for it")
+	table.unwatch(in(two), two, &n)
+	require.True(t, watched(), "it is still subscribed")
+	table.watch(h, in(three), &n)
+	table.Unwatched(h.Names().Base(), &n)
+	require.True(t, watched(), "a queue asked for it again before that")
+	table.unwatch(in(three), three, &n)
+	require.Empty(t, table.pumps)
+	table.Unwatched(h.Names().Base(), &n)
+	require.False(t, watched())
+	require.NotEmpty(t, table.pumps, "somebody else may have to watch")
+	require.Empty(t, table.watches)
+}
+
+// TestOnePumpAtATime frees a lock before and after the pump for it is sent.
+func TestOnePumpAtATime(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	l := &lineClient{epoch: 1}
+	table.messages, table.told = l, l
+	another := &Handle{Key: table.Key("another", wire.PlainFamily), Kind: wire.Plain, Name: "another"}
+	own := h.Names().Own()
+	begins := func(h *Handle) bool {
+		var n notice.List
+		table.pump(h, 0, &n)
+		l.told = nil
+		n.Deliver(l)
+		return len(l.told) > 0
+	}
+	ends := func(r wire.Reply) bool {
+		var n notice.List
+		table.Pumped(own, r, start, &n)
+		l.told = nil
+		n.Deliver(l)
+		return len(l.told) > 0
+	}
+	require.True(t, begins(h))
+	require.True(t, begins(another))
+	require.False(t, begins(h))
+	table.PumpCall(own)
+	require.False(t, ends(wire.Reply{}), "it was sent after the lock was freed")
+
+	require.True(t, begins(h))
+	table.PumpCall(own)
+	require.False(t, begins(h))
+	require.True(t, ends(wire.Reply{}), "it may have been executed before the lock was freed")
+
+	silent := wire.Reply{Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
+	for failures := range maxPumps {
+		require.Equal(t, failures, table.pumps[own].failures)
+		require.False(t, begins(h))
+		require.True(t, ends(silent))
+	}
+	require.False(t, begins(h))
+	require.False(t, ends(silent), "and it had not been sent again")
+	require.Nil(t, table.pumps[own])
+	require.NotNil(t, table.pumps[another.Names().Own()])
+}

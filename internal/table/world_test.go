@@ -34,7 +34,7 @@ type world struct {
 	step      int
 	log       []string
 	logging   bool
-	lines     map[*line]*evidence // what the heads of each local queue know
+	lines     map[*localQueue]*evidence // what the heads of each local queue know
 	byAttempt map[*Attempt]*verb
 	handed    map[string]int   // how often a field was handed over without asking Redis
 	asked     map[string]int64 // the longest lease that a command asked for a field, in ms
@@ -88,7 +88,7 @@ type verb struct {
 	began    int // the step in which it began
 	ended    bool
 	asks     int // since it was told of its end
-	line     *line
+	line     *localQueue
 	unsent   bool // its latest call was not sent
 	slept    bool
 	place    int       // in its local queue
@@ -261,7 +261,7 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*localQueue]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
 	cfg := config.Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: oneOf(w, 10*time.Second, 10*time.Second, 900*time.Millisecond), BatchSize: modelBatch,

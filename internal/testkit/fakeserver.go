@@ -46,7 +46,7 @@ func (s *FakeServer) run(cmd redis.Cmder) error {
 	switch {
 	case command[0] == "wait":
 		reply = s.Acks
-	case Runs(s.script)(command):
+	case s.script != "" && Runs(s.script)(command):
 		reply, s.Last, s.At = s.reply, command, time.Now()
 	}
 	if err, failed := reply.(error); failed {

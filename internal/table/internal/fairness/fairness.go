@@ -3,51 +3,23 @@ package fairness
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 )
 
-// Release is a public release: a lock that was released while other processes listened.
-type Release[K comparable] struct {
-	Key    K
+// Release is a public release: a lock that was released while other processes listened. A release that is forgotten costs others one turn
+// at most.
+type Release struct {
 	At     clock.Instant
 	Turn   time.Duration // for how long this process had held the lock
 	Others int64         // how many listened, as far as is known
 	Own    uint64        // message count of its channel after this client has received its own messages of the release
 }
 
-// Releases remembers the latest public release of a few names. A forgotten release costs other processes one turn at most.
-// The zero value remembers none. It is not safe for concurrent use.
-type Releases[K comparable] struct {
-	latest [8]Release[K]
-	next   int
-}
-
-// Add remembers a release.
-func (r *Releases[K]) Add(latest Release[K]) {
-	at := slices.IndexFunc(r.latest[:], func(old Release[K]) bool { return old.Key == latest.Key })
-	if at < 0 {
-		at = r.next
-		r.next = (r.next + 1) % len(r.latest)
-	}
-	r.latest[at] = latest
-}
-
-// Of returns the latest release of a name, or nil.
-func (r *Releases[K]) Of(key K) *Release[K] {
-	for i := range r.latest {
-		if r.latest[i].Key == key {
-			return &r.latest[i]
-		}
-	}
-	return nil
-}
-
 // Wait returns how long this process leaves the lock to others. heard is the message count of the lock's channel, and
 // byMessage means that a message has just come. standBack is for how long others may take to acquire the lock.
-func (r *Release[K]) Wait(heard uint64, byMessage bool, standBack time.Duration, now clock.Instant) time.Duration {
+func (r *Release) Wait(heard uint64, byMessage bool, standBack time.Duration, now clock.Instant) time.Duration {
 	switch {
 	case heard <= r.Own:
 		return r.At.Add(standBack).Sub(now)
@@ -98,7 +70,7 @@ func (s *Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool
 // Pause returns how long to let others pass after another process has released the lock. Redis notifies subscribers in a
 // fixed order, so the same process would always win. A process that held the lock recently therefore waits a little longer,
 // by at most a tenth of the time for which it held it.
-func (r *Release[K]) Pause(now clock.Instant) time.Duration {
+func (r *Release) Pause(now clock.Instant) time.Duration {
 	const shortest, longest = 50 * time.Microsecond, 500 * time.Microsecond // less cannot be slept
 	if r.Others < 2 || r.Turn <= 0 {
 		return 0

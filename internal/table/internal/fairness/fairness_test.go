@@ -25,7 +25,7 @@ func TestAClientKnowsItsOwnMessages(t *testing.T) {
 
 func TestOthersGetAMoment(t *testing.T) {
 	t.Parallel()
-	r := Release[string]{At: now, Turn: time.Millisecond, Others: 3, Own: 7}
+	r := Release{At: now, Turn: time.Millisecond, Others: 3, Own: 7}
 	const standBack = time.Millisecond
 	require.Equal(t, standBack, r.Wait(7, true, standBack, now), "only its own release was announced")
 	require.Equal(t, r.Pause(now), r.Wait(8, true, standBack, now))

@@ -14,7 +14,7 @@ import (
 // listened.
 func pause(turn, since time.Duration, others int64) time.Duration {
 	now := clock.Now()
-	return (&fairness.Release[string]{At: now.Add(-since), Turn: turn, Others: others}).Pause(now)
+	return (&fairness.Release{At: now.Add(-since), Turn: turn, Others: others}).Pause(now)
 }
 
 func TestTheLatestHolderYieldsLongest(t *testing.T) {

@@ -2,42 +2,13 @@ package table
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
-
-// Handle is a lock as the table sees it. Several handles of one name are one lock. The exported fields are set before its
-// first use, and do not change.
-type Handle struct {
-	Key  Key
-	Kind *wire.Kind
-	Name string // the user's, for errors and log lines
-
-	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
-	NonReentrant         bool
-
-	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
-	locked bool // an acquisition was made through this handle without a Hold
-
-	names wire.NamesCache
-
-	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are not known to be over, and the latest lost ones
-	// unlockedBy is the latest owner that unlocked through this handle.
-	unlockedBy *owner.Owner
-}
-
-func (h *Handle) sideKey() HeldKey { return HeldKey{h.Key, h.Kind.Side} }
-
-// Names returns the keys and the channel of the lock.
-func (h *Handle) Names() *wire.Names {
-	return h.names.Get(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
-}
 
 // latest returns the acquisition that an unlock by an owner ends: the latest one, made through any handle. It returns nil if
 // there is none.
@@ -56,9 +27,6 @@ func (h *Handle) latest(o *owner.Owner) *Acquisition {
 	}
 	return nil
 }
-
-// Of returns the error of a call for the lock, for a log line or a caller.
-func (h *Handle) Of(err *fault.Error) *fault.Error { return err.Of(h.Kind.Name(), h.Name, h.Key.Name) }
 
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. If the context carries a hold that is over, that
 // is the one of a call without it, unless nothing is left but what the hold had let its context acquire. Of that, a lost one comes first.
@@ -101,8 +69,6 @@ func lostOf(o *owner.Owner, key HeldKey) *Grant {
 	return g
 }
 
-var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
-
 // mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
 // the handle does not re-enter, or the attempt must not (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
 func (t *Table) mayNot(h *Handle, o *owner.Owner, anew bool, now clock.Instant) error {
@@ -130,8 +96,45 @@ func (t *Table) mayNot(h *Handle, o *owner.Owner, anew bool, now clock.Instant) 
 	return nil
 }
 
-// Queues reports whether the waiters of a handle queue in Redis, where an attempt that does not wait never overtakes them.
-func (t *Table) Queues(h *Handle) bool {
-	defer t.lock().Unlock()
-	return h.Kind.Queues || h.Kind.Channel != "" && t.standsFor(h)
+// notHeld returns why an unlock through a handle has nothing to end.
+func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
+	otherHandle := false
+	for _, g := range t.holdersOf(h) {
+		for i := range g.open() {
+			a := g.at(i)
+			mine := o != nil && o == g.owner || o == nil && a.handle == h
+			switch {
+			case a.closed.Load():
+			case mine && a.byHold:
+				return fault.ErrTakenByHold
+			case o == nil && a.plain && !a.byHold:
+				otherHandle = true
+			}
+		}
+	}
+	switch {
+	case owner.UnlockedAlready(o, h.unlockedBy, h.locked):
+		return fault.ErrUnlockedAlready
+	case otherHandle:
+		return fault.ErrOtherHandle
+	}
+	return fault.ErrNeverLocked
+}
+
+// holdersOf returns the grants of a handle's name and side, for an error. Grants that share the lock are looked for only
+// among the first thousand grants of the client.
+func (t *Table) holdersOf(h *Handle) (found []*Grant) {
+	if h.Kind.Side == wire.MainSide {
+		if g := t.holder(h.Key); g != nil {
+			found = append(found, g)
+		}
+		return found
+	}
+	all := t.heap.All()
+	for _, g := range all[:min(len(all), 1000)] {
+		if g.handle.sideKey() == h.sideKey() {
+			found = append(found, g)
+		}
+	}
+	return found
 }

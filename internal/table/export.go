@@ -2,7 +2,6 @@ package table
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,21 +15,6 @@ import (
 // A hold is exported to a holder that nobody is, which only a ticket names, and adopted from there, perhaps by another process. So
 // the lock is taken all the time in between. Each of the two steps is one hand-over in Redis, so that a repeated command changes
 // nothing.
-
-var (
-	errOpen     = fmt.Errorf("%w: another acquisition of the owner is open", fault.ErrReentered)
-	errOwnReads = fmt.Errorf("%w: the owner also reads, and would still do so after the export", fault.ErrInvalidOption)
-	errKept     = fmt.Errorf("%w: a hold with AtLeast is not exported", fault.ErrInvalidOption)
-
-	// errAsking is the error of an adoption while another call of the owner acquires the lock, which is the ticket's.
-	errAsking = fmt.Errorf("%w, or about to be: another call of it waits for the lock", fault.ErrReentered)
-
-	// ErrCallerGone is the error of an export whose caller left before anything was sent. The hold goes on.
-	ErrCallerGone = errors.New("rlock: the caller is gone")
-
-	// errTicket is the error of an adoption for which Redis does not have the holder that the ticket names.
-	errTicket = fmt.Errorf("%w: the ticket was used already, its lease ended, the lock was unlocked by force, or this is another Redis", fault.ErrNotHeld)
-)
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
@@ -105,8 +89,8 @@ func (t *Table) export(x *Exit, now clock.Instant) Step {
 	return Step{Do: Ask, Acked: true, Within: t.left(x, now), Call: call}
 }
 
-// settleExport takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.
-func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onExportReply takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.
+func (t *Table) onExportReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	ticket, err := x.ticket, r.Err
 	if err == nil && r.Acquired() {
 		return t.endRelease(x, nil, now, n)
@@ -130,47 +114,4 @@ func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *notice
 		return t.endGone(x, fmt.Errorf("%w (%w)", errOverwritten, err), now, n)
 	}
 	return t.endSilent(x, err, now, n)
-}
-
-// adopt returns the step that asks for the lock of a ticket.
-func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
-	g := a.grant
-	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = adopting, now, t.forced.Count()
-	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
-	s.Free, _ = a.asks(now)
-	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
-	return s
-}
-
-// settleAdopt takes the reply of an adoption. Without one, it asks again with the same number, so that it cannot be refused because
-// of itself.
-func (t *Table) settleAdopt(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
-	g, err := a.grant, r.Err
-	if err == nil && r.Acquired() {
-		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)
-		if got == nil {
-			return t.giveUp(a, late, now, n)
-		}
-		return t.succeed(a, got, n)
-	}
-	g.needsCleanup = g.needsCleanup || r.Acquired() // but too few replicas acknowledged it
-	g.inDoubt = g.inDoubt || err.InDoubt() || err != nil && err.Fate == fault.Partial
-	switch {
-	case err == nil:
-		a.known.Answered()
-		return t.giveUp(a, errTicket, now, n)
-	case errors.Is(err, fault.ErrNotSent), err.Fate == fault.Left && !err.TimedOut():
-		a.unsent(err)
-		return t.giveUp(a, nil, now, n) // nothing was tried, or the caller is gone
-	}
-	a.known.Failed(err)
-	switch pause := t.retryPause(a); {
-	case !err.Transient, err.Fate == fault.Unreplicated:
-		return t.giveUp(a, err, now, n)
-	case t.bars(a, now), ended(a.Caller), now.Add(pause) >= a.Bound:
-		return t.giveUp(a, nil, now, n)
-	default:
-		return Step{Do: Sleep, Pause: pause}
-	}
 }

@@ -1,8 +1,6 @@
-// Package wake has ways to wake goroutines. They make a channel only when a goroutine sleeps. The caller's mutex guards
-// them.
-package wake
+package queue
 
-// Bell wakes one sleeper. A ring before the sleep is not lost. The zero value has not rung.
+// Bell wakes one sleeper. A ring before the sleep is not lost. The zero value has not rung. The caller's mutex guards it.
 type Bell struct {
 	c    chan struct{} // has a token when it has rung; nil means that no goroutine has slept yet
 	rung bool          // before c was made
@@ -40,7 +38,7 @@ func PutToken(c chan struct{}) {
 }
 
 // Turns lets operations follow each other, one at a time. Announced operations come before others. In the zero value none
-// is under way.
+// is under way. The caller's mutex guards them.
 type Turns struct {
 	busy      bool
 	announced int32
@@ -77,8 +75,9 @@ func (t *Turns) Withdraw() {
 
 // End ends the operation that is under way, if there is one, and wakes all that wait.
 func (t *Turns) End() {
-	t.busy = false
-	t.Notify()
+	if t.busy = false; t.idle != nil {
+		t.Notify()
+	}
 }
 
 // Notify wakes all waiters, which then look again.

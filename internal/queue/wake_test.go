@@ -1,4 +1,4 @@
-package wake
+package queue
 
 import (
 	"testing"

@@ -1,0 +1,109 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// sit gives an attempt a seat that no other one has.
+func (t *Table) sit(a *Attempt) {
+	s := t.seats[a.Handle.Key]
+	if s == nil {
+		s = new(seats)
+		t.seats[a.Handle.Key] = s
+	}
+	if last := len(s.free) - 1; last >= 0 {
+		a.seat, s.free = s.free[last], s.free[:last]
+		return
+	}
+	s.made++
+	a.seat = wire.NewSeat(a.Handle.Names(), t.cfg.ClientID, s.made)
+}
+
+// rise frees the seat of an attempt that is done.
+func (t *Table) rise(a *Attempt) {
+	a.keepSeat()
+	s := t.seats[a.Handle.Key]
+	s.free = append(s.free, a.seat)
+	a.seat = nil
+	if len(s.free) == s.made {
+		delete(t.seats, a.Handle.Key)
+	}
+}
+
+// keepSeat notes that a release must take the grant of an attempt out of the queue, unless no command can put it there any more.
+func (a *Attempt) keepSeat() {
+	if g := a.grant; a.seat != nil && (g.stage != held || g.inDoubt) {
+		g.rarely().seat = a.seat
+	}
+}
+
+// lineCall returns the call that asks for the lock, and puts the attempt into the line with a term if it is refused. Zero puts it nowhere.
+func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
+	c := a.grant.inRedis().Stand(names, a.Lease, term)
+	if a.SetsUp {
+		c.Args.Other = 1
+	}
+	return c
+}
+
+// notePlace notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
+// the reply comes.
+func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now clock.Instant) {
+	a.term = term
+	t.placed[a.grant.holder.Number] = a
+	t.origins.Note(channel, a.Handle, func(old string) bool {
+		_, subscribed := t.messages.Received(old)
+		return subscribed
+	})
+	a.place.Join(t.messages.Epoch(channel), now)
+	a.sent = now
+}
+
+// forgetPlace notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
+func (t *Table) forgetPlace(a *Attempt) {
+	if a.place.May() {
+		delete(t.placed, a.grant.holder.Number)
+		t.notePast(a.grant)
+		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
+			a.grant.rarely().lineTerm = a.term
+		}
+		a.place = place.Place{}
+	}
+}
+
+// restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
+// grant means that it has to ask.
+func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
+	if why == ByMessage || a.place.Unsure() || !t.counted(a.Handle) {
+		return 0
+	}
+	return a.place.AskAt().Sub(now)
+}
+
+// waiterOn returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
+func (t *Table) waiterOn(own string) *Attempt {
+	for _, a := range t.placed {
+		if a.Handle.Names().Own() == own {
+			return a
+		}
+	}
+	return nil
+}
+
+// A failover that loses the latest writes, or a restore, may bring back waiters that have left, or had their turn. A script then gives
+// the lock to one of them, and tells its client, which gives the lock back at once.
+//
+// The client need not remember such waiters. It draws each number once, and knows every number that may still be, or become, a
+// holder: those of the attempts that stand in the line, and those of the grants that stood there and are not over. A grant that never
+// stood there gets no message. So any other number is over for good, and its release takes nothing from anybody.
+
+// notePast notes a grant that does not stand in the line any more, or that may get a receipt, unless it is over: see [Table.Audit].
+func (t *Table) notePast(g *Grant) {
+	if g.stage != retired {
+		t.alive[g.holder.Number] = g
+	}
+}
