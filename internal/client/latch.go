@@ -158,7 +158,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Span) error
 	defer c.tasks.End()
 	c.used()
 	a := awaiting{latch: l, Wait: l.lock.newWait(ctx, &t, 0), Waiter: c.latches.Join(l.names.Channel, c.hub.Orders(), t.Limited)}
-	waiting, stop := Until(ctx, t.ends())
+	waiting, stop := t.waiting(ctx)
 	defer stop()
 	open, last, err := a.all(seen.Context(ctx), seen.Context(waiting))
 	seen.Saw(a.seen)

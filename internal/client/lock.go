@@ -114,12 +114,14 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 // Acquire acquires the lock, or re-enters it.
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.span(ctx, &t)
-	a, err := l.acquire(ctx, t, seen)
+	a, err := l.acquire(ctx, t, seen, nil)
 	if a != nil {
 		l.client.identity.keeps(t.AtLeast)
 	}
-	t.Group.SawMember(seen)
-	seen.End(heldBy(a), err)
+	if seen != nil {
+		t.Group.SawMember(seen)
+		seen.End(heldBy(a), err)
+	}
 	return a, err
 }
 
@@ -143,21 +145,19 @@ func heldBy(a *table.Acquisition) observe.Acquired {
 	return observe.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
-// acquire is Acquire, for those who may observe it.
-func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
+// acquire is Acquire, for those who may observe it. w is the wait that a semaphore has begun; nil means a wait of its own.
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait) (*table.Acquisition, error) {
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
 		return nil, l.wrap(err, t.Op)
 	}
-	w := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
-	return l.acquireWithin(ctx, t, seen, &w)
-}
-
-// acquireWithin is acquire for terms that fit.
-func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Span, w *Wait) (*table.Acquisition, error) {
-	waiting, stop := Until(ctx, t.ends())
+	if w == nil {
+		own := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
+		w = &own
+	}
+	waiting, stop := t.waiting(ctx)
 	defer stop()
 	if t.Detached {
 		ctx = context.WithoutCancel(ctx)
@@ -171,7 +171,7 @@ func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Span, w
 	defer l.client.tasks.End()
 	l.client.used()
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Span must not become a Watcher that is not nil

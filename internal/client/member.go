@@ -55,14 +55,6 @@ type Terms struct {
 // Renews reports whether the watchdog keeps the lock until it is unlocked.
 func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
 
-// ends returns when the wait is over. The zero time means that it has no limit, or that there is no wait.
-func (t *Terms) ends() time.Time {
-	if !t.Limited || t.Wait == 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(t.Wait)
-}
-
 // Started returns what an observer gets of the terms, given the name and the kind of what is acquired.
 func (t *Terms) Started(name, kind string) observe.Started {
 	s := observe.Started{Op: t.Op, Name: name, Kind: kind, Wait: -1, Lease: t.Lease, Permits: t.Permits, Member: t.Member}

@@ -96,7 +96,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*tab
 	}
 	w := s.newWait(ctx, &t, s.client.cfg.AckTimeout) // all that follows takes no longer
 	if s.total < 0 {
-		return s.acquireWithin(ctx, t, seen, &w)
+		return s.acquire(ctx, t, seen, &w)
 	}
 	start, wait, tried := clock.Now(), t.Wait, false
 	for w.setsUp = true; ; {
@@ -106,7 +106,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*tab
 		if !t.Single() && t.Limited {
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
-		a, err := s.acquireWithin(ctx, t, seen, &w)
+		a, err := s.acquire(ctx, t, seen, &w)
 		// The context is asked last: it may panic, and so lose a permit that is acquired.
 		if !errors.Is(err, fault.ErrNoPermits) || tried || w.bound != 0 && clock.Now() >= w.bound || ctx.Err() != nil {
 			return a, err

@@ -28,7 +28,7 @@ type Wait struct {
 	group  bool   // the name is the description of a group
 
 	bound    clock.Instant // when the first question must be over, although Redis has not answered; zero means that its context says so
-	connects bool          // that question may have to connect first
+	connects bool          // that question may have to connect first, and the bound allows for that
 	single   bool          // there is no other question
 	setsUp   bool          // the caller sets a semaphore up that nobody has set up
 
@@ -50,7 +50,12 @@ func NewWait(client *Client, description string, silent time.Duration) Wait {
 
 // newWait returns the wait of a call for a lock or a latch, given the time that replicas have to acknowledge it.
 func (l *Lock) newWait(ctx context.Context, t *Terms, acks time.Duration) Wait {
-	return Wait{client: l.client, name: l.h.Name, bound: l.bound(ctx, t, acks), connects: l.connects(ctx, t), single: t.Single()}
+	w := Wait{client: l.client, name: l.h.Name, bound: l.bound(ctx, t, acks), single: t.Single()}
+	if w.single {
+		_, limited := ctx.Deadline()
+		w.connects = (!limited || !t.By.IsZero()) && l.client.conn.Connects(l.h.Key.Name)
+	}
+	return w
 }
 
 // GoesOn notes that the call goes on after a question, which was sent at a moment. answered means that Redis gave a usable answer. If not, err
@@ -130,6 +135,14 @@ func Until(ctx context.Context, end time.Time) (context.Context, context.CancelF
 	return context.WithDeadlineCause(Calm(ctx), end, errWaitOver)
 }
 
+// waiting returns a context that also ends when the wait is over.
+func (t *Terms) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !t.Limited || t.Wait == 0 {
+		return ctx, func() {}
+	}
+	return Until(ctx, time.Now().Add(t.Wait))
+}
+
 // errWaitOver is the cause of a wait that has taken as long as Wait said.
 var errWaitOver = errors.New("wait is over")
 
@@ -153,12 +166,6 @@ func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.In
 		return now.Add(cfg.CommandTimeout)
 	}
 	return now.Add(min(l.AttemptTime(0)+acks, cfg.CommandTimeout))
-}
-
-// connects reports whether a single attempt may have to connect first, so that its bound allows for that.
-func (l *Lock) connects(ctx context.Context, t *Terms) bool {
-	_, limited := ctx.Deadline()
-	return t.Single() && (!limited || !t.By.IsZero()) && l.client.conn.Connects(l.h.Key.Name)
 }
 
 // AttemptTime returns how long a first attempt may take. The time that it takes to connect does not count where the user sets no limit.

@@ -270,8 +270,8 @@ func (w *Waiter) Failed(err *fault.Error, now clock.Instant) {
 	})
 }
 
-// Abandoned takes notice that the waiter stopped waiting for the reply to its question. unsent means that it waited for a
-// connection in vain.
+// Abandoned takes notice that the waiter stopped waiting for the reply to its question. unsent means that there was no
+// connection for it until then.
 func (w *Waiter) Abandoned(unsent bool) {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
