@@ -226,6 +226,9 @@ func (r *run) lasts(h *holder) {
 
 // excludes checks that nobody believes to have what an owner just got. The run must be locked.
 func (r *run) excludes(t *target, h *holder) {
+	if r.forgotten(h) { // while its reply was on its way: others may have it
+		return
+	}
 	var others []promises.Owner
 	for _, o := range t.inside {
 		if !r.forgotten(o) && !o.late() && !o.p.dead() && (!o.blind || !o.p.ended && !r.tooLong(o)) && o.err() == nil {

@@ -17,10 +17,12 @@ func TestOnlyWhatWasForgottenIsExcused(t *testing.T) {
 	for what, c := range map[string]struct {
 		forgets func(s strike, pass func())
 		excused bool
+		late    bool // the one who comes second has asked before anything else happened
 	}{
-		"forgotten before both": {func(s strike, pass func()) { s.hasForgotten(); pass() }, false},
-		"forgotten between":     {func(s strike, pass func()) { pass(); s.isForgetting(); s.hasForgotten() }, true},
-		"is forgetting":         {func(s strike, pass func()) { s.isForgetting(); pass() }, true},
+		"forgotten before both": {func(s strike, pass func()) { s.hasForgotten(); pass() }, false, false},
+		"forgotten between":     {func(s strike, pass func()) { pass(); s.isForgetting(); s.hasForgotten() }, true, false},
+		"is forgetting":         {func(s strike, pass func()) { s.isForgetting(); pass() }, true, false},
+		"a reply was late":      {func(s strike, pass func()) { time.Sleep(time.Second); s.isForgetting(); s.hasForgotten(); pass() }, true, true},
 	} {
 		for _, kind := range []string{kindFenced, kindSemaphore, kindPlain} {
 			t.Run(what+", "+kind, func(t *testing.T) {
@@ -29,14 +31,21 @@ func TestOnlyWhatWasForgottenIsExcused(t *testing.T) {
 					r, a, b := stage(t)
 					r.Unsafe = true
 					target := &target{kind: kind, name: "x"}
-					enter := func(w *worker) {
-						a := w.asks(plan{of: target, permits: 2})
+					ask := func(w *worker) *attempt { return w.asks(plan{of: target, permits: 2}) }
+					enter := func(w *worker, a *attempt) {
 						w.answered(w.ctx, a, nil)
 						w.enters(a, &holder{plan: a.plan, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}, 0)
 						time.Sleep(time.Second)
 					}
-					c.forgets(strike{run: r}, func() { time.Sleep(time.Second); enter(a) })
-					enter(b)
+					var early *attempt
+					if c.late {
+						early = ask(b)
+					}
+					c.forgets(strike{run: r}, func() { time.Sleep(time.Second); enter(a, ask(a)) })
+					if early == nil {
+						early = ask(b)
+					}
+					enter(b, early)
 					broken := slices.ContainsFunc(r.res.Broken, func(text string) bool {
 						return strings.Contains(text, "exclusion: ") || strings.Contains(text, "permits: ")
 					})
