@@ -43,7 +43,7 @@ func (g *Group) toUnlock(w owner.Who) (a *acquisition, o *owner.Owner) {
 	} else {
 		a = owner.Soonest(g.open.All(), state)
 	}
-	if by == nil {
+	if by == nil || a == nil { // holds of several members may have different owners: the open ones need not have made it
 		a = owner.ToUnlock(o, a, g.owed(w.Holds), state)
 	}
 	return a, o

@@ -101,7 +101,7 @@ end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
     local waiter, at = first(q.queue, place)
-    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+    if not waiter or tonumber(lease) >= FirstTerm and ours(waiter) and string.match(waiter, '^(.*):') == client then
       return
     end
     place = at + 1
@@ -202,7 +202,7 @@ local function serve(q, asking, here)
         if state == StateUnreached and over then
           remove(q, waiter)
         else
-          date(q.deadlines, waiter, now + 3000, StateUnreached)
+          date(q.deadlines, waiter, now + ToldFor, StateUnreached)
           passed, leave = passed + 1, math.max(leave, now + 50)
         end
       elseif over and state ~= StateAsked and state ~= StateUnreached then
@@ -213,12 +213,12 @@ local function serve(q, asking, here)
           if state == StateUnreached and over then
             remove(q, waiter)
           else
-            date(q.deadlines, waiter, now + 3000, StateUnreached)
+            date(q.deadlines, waiter, now + ToldFor, StateUnreached)
             passed, leave = passed + 1, math.max(leave, now + 50)
           end
         elseif receivers or not over then
           if receivers and asking and (state == StateAsked or state == StateUnreached) then
-            deadline = now + 3000
+            deadline = now + ToldFor
             date(q.deadlines, waiter, deadline, StateTold)
           end
           return nil, deadline, false, passed

@@ -35,7 +35,7 @@ if ARGV[2] == '0' and left == 1 and freed == 1 and (ARGV[5] == 'PUBLISH' or ARGV
     local entry = redis.pcall('HGET', KEYS[4], next)
     local number, term = string.match(type(entry) == 'string' and entry or '', '^(%d+)|(%d+)$')
     local alike = not behind or (string.byte(next, -1) == 125) == (string.byte(behind, -1) == 125) -- see foreign
-    if number and alike and (tonumber(term) >= 3000 or not behind and term ~= '0') then
+    if number and alike and (tonumber(term) >= FirstTerm or not behind and term ~= '0') then
       redis.call('HSET', KEYS[1], client .. number, 1)
       redis.call('PEXPIRE', KEYS[1], term)
       if behind then

@@ -126,9 +126,9 @@ end
 -- holder may be dead. The next one itself may be dead: then the first one behind it that is reached is told. A waiter that
 -- came less than 2 s ago asks within 3 s of its arrival, and need not be told of a longer lease.
 local function forewarn(line, place, publish, base, lease, now)
-  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
+  for next = place, tonumber(lease) <= ToldFor and place + 15 or -1 do
     local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
-    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
+    if not behind[1] or marks(behind[1]) or tonumber(lease) == FirstTerm and now - behind[2] < 2e6 then
       return
     end
     local client, number = string.match(behind[1], '^(.-):(%d+)')
@@ -197,13 +197,13 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       end
       local at, ms = tonumber(redis.call('ZSCORE', line, mark) or nil), math.floor(now / 1000)
       local age = at and ms - (at - AwaitedScore)
-      if age and age >= 3000 then
+      if age and age >= ToldFor then
         redis.call('ZREM', line, member, mark)
       else
         if not age or age < 0 then
           redis.call('ZADD', line, string.format('%.0f', AwaitedScore + ms), mark)
           if asks then
-            forewarn(line, passed + 1, publish, base, 3000, now)
+            forewarn(line, passed + 1, publish, base, ToldFor, now)
           end
         end
         if reached > 0 then

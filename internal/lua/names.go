@@ -30,6 +30,14 @@ const (
 	UnreachedScore = 8.5e15
 )
 
+// Times in ms. They are equal by chance: each may change alone.
+const (
+	// FirstTerm is the lease with which a release gives a lock to a waiter, unless the waiter wants a shorter one.
+	FirstTerm = 3000
+	// ToldFor is how long a waiter keeps its place that was told to ask, or that no message reached.
+	ToldFor = 3000
+)
+
 // A message begins with a number. None begins with 2, 3 or 4. Semaphores announce on Redisson's channel how many permits are free.
 const (
 	// MessageFree says to Redisson, and to all who wait as Redisson does, that a lock is free.

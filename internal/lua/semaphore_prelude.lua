@@ -133,7 +133,7 @@ end
 local function tellFirst(line, free, total, publish, base, now, asker, waiting)
   local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
   local client = waiting and string.match(asker, '^(.-):')
-  local rest, over = 3000, false
+  local rest, over = ToldFor, false
   while not over do
     local batch = redis.call('ZRANGE', line, place, place + size - 1)
     for _, member in ipairs(batch) do
@@ -164,14 +164,14 @@ local function tellFirst(line, free, total, publish, base, now, asker, waiting)
         local fresh = at < AwaitedScore or age < 0
         if its == client then
           place = place + 1
-        elseif asked and not fresh and age < 3000 then
-          free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
+        elseif asked and not fresh and age < ToldFor then
+          free, place, rest = free - wants, place + 1, math.min(rest, ToldFor - age)
         elseif asked and not fresh then
           redis.call('ZREM', line, member, mark)
         elseif deliver(publish, beside(base, its), MessageAsk) then
           redis.call('ZADD', line, string.format('%.0f', AwaitedScore + ms), mark)
           free, place, told = free - wants, place + 1, true
-        elseif not fresh and age >= 3000 then
+        elseif not fresh and age >= ToldFor then
           redis.call('ZREM', line, member, mark)
         else
           if fresh then
@@ -190,7 +190,7 @@ local function tellFirst(line, free, total, publish, base, now, asker, waiting)
     mine = free >= wanted(asker)
   end
   if told then
-    forewarn(line, place, publish, base, 3000, now)
+    forewarn(line, place, publish, base, ToldFor, now)
   end
   return mine, rest
 end

@@ -90,7 +90,7 @@ func (t *Table) compareSorts(h *Handle, n *notice.List) {
 
 // firstTerm is the lease with which a release grants a lock, at most. A process that was stopped, or that died unseen, blocks
 // the lock for no longer than that.
-const firstTerm = 3 * time.Second
+const firstTerm = wire.FirstTerm
 
 // firstRenewal is after how long such a hold is first renewed. Most holds are over by then.
 const firstRenewal = 100 * time.Millisecond

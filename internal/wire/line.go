@@ -23,7 +23,7 @@ func (s Standing) text() any {
 	switch ms := Millis(s.Term); {
 	case s.Term == 0:
 		return empty
-	case ms != 3000:
+	case ms != lua.FirstTerm:
 		if s.Token {
 			return strconv.FormatInt(ms, 10) + lua.TokenSuffix
 		}
@@ -34,11 +34,14 @@ func (s Standing) text() any {
 	return common
 }
 
+// FirstTerm is [lua.FirstTerm].
+const FirstTerm = lua.FirstTerm * time.Millisecond
+
 // The most common standings as they are sent, boxed once, and the most common term.
 var (
-	common, commonWithToken any = "3000", "3000" + lua.TokenSuffix
+	common, commonWithToken any = strconv.Itoa(lua.FirstTerm), strconv.Itoa(lua.FirstTerm) + lua.TokenSuffix
 
-	commonTerm any = int64(3000)
+	commonTerm any = int64(lua.FirstTerm)
 
 	// silent is the standing in a release of a kind that never stands in the line and announces nothing.
 	silent any = "-"
@@ -62,7 +65,7 @@ func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
 	switch ms := Millis(term); {
 	case term == 0:
 		sent = empty
-	case ms == 3000:
+	case ms == lua.FirstTerm:
 		sent = commonTerm
 	default:
 		sent = ms

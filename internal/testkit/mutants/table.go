@@ -146,10 +146,10 @@ var Table = []Mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"line 2", "a waiter that is not reached is removed at once (S.4)", []Edit{
-		{"internal/lua/line_prelude.lua", "if age and age >= 3000 then", "if true then"},
+		{"internal/lua/line_prelude.lua", "if age and age >= ToldFor then", "if true then"},
 	}},
 	{"line 3", "a waiter that is not reached is never removed (S.4)", []Edit{
-		{"internal/lua/line_prelude.lua", "if age and age >= 3000 then", "if false then"},
+		{"internal/lua/line_prelude.lua", "if age and age >= ToldFor then", "if false then"},
 	}},
 	{"line 4", "the deadline of a granted lock counts from the arrival of the message (S.5)", []Edit{
 		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
