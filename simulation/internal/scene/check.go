@@ -111,7 +111,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
-	if call.Class == promises.Outage && !cut && !w.hurries(&a.plan) {
+	// A lease counts while a command waits for a connection.
+	queued := w.Faults.Pool > 0 && err != nil && strings.Contains(err.Error(), "too late to rely on")
+	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {
 		w.explained(call)
 	}
 	if call.Class == promises.Outage && w.hasIt(a) {

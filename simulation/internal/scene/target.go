@@ -116,14 +116,14 @@ func (r *run) most(t *target) int {
 	return permits + t.extra
 }
 
-// setPermits sets how many permits semaphores have, which no client does.
+// setPermits sets how many permits semaphores have, which no client does. A server of a cluster that has forgotten nothing keeps what it has.
 func (r *run) setPermits() {
 	if r.Total {
 		return
 	}
 	for _, t := range r.locks {
 		if t.counts() {
-			r.home(t.name).Do("SET", t.name, strconv.Itoa(permits))
+			r.home(t.name).Do("SET", t.name, strconv.Itoa(permits), "NX")
 		}
 	}
 }
