@@ -89,7 +89,7 @@ func (l *Lock) look(ctx context.Context) (wire.Info, error) {
 	return wire.ParseInfo(reply)
 }
 
-// raw sends a command about a key that is no script of a lock, to the node that has the key. The end of ctx does not end it.
+// raw sends a command other than a script to the node that has its key. The end of ctx does not end it.
 func (c *Client) raw(ctx context.Context, key string, cmd []any) (any, *fault.Error) {
 	ctx = context.WithoutCancel(ctx)
 	var reply any

@@ -41,7 +41,7 @@ func (c *Client) onUnwatched(channel string) {
 	n.Deliver(c)
 }
 
-// onRefused tells the table that the user may not subscribe to channels.
+// onRefused tells the table to which channels Redis does not let the user of this client subscribe.
 func (c *Client) onRefused(channels []string) { c.table.Refused(channels, clock.Now()) }
 
 // Pump implements [notice.Receiver]. Close waits for the command, because others may rely on it. The caller, which may be the hub's

@@ -35,7 +35,7 @@ func (c *connection) scheduleReconnect() {
 	}
 }
 
-// Unheard takes notice that a server which ran a script knew of no subscriber of a channel, although the channel had that epoch when
+// Unheard notes that a server which ran a script knew of no subscriber of a channel, although the channel had that epoch when
 // the command was sent. Then the subscription is at another server: a driver does not follow a failover behind a proxy or a DNS
 // name, and a replica takes subscriptions, too. The channel's connection gets a new session. If that leads to the wrong server
 // again, the next one follows a while later.

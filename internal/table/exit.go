@@ -26,7 +26,7 @@ func (t *Table) Unlock(x *Exit, h *Handle, w owner.Who, now clock.Instant, n *no
 	return t.begin(x, a, now, n)
 }
 
-// Release begins the unlock of one acquisition.
+// Release begins the unlock of this acquisition, for its hold. Background releases come from [Table.Due].
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if a.closed.Load() {

@@ -47,7 +47,7 @@ func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 	}
 }
 
-// Late takes the reply of an acquire whose caller had left. It delivers its notices itself.
+// Late takes the reply of an acquire, or of an adoption, whose caller had left. It delivers its notices itself.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
 	var n notice.List

@@ -27,7 +27,7 @@ func (t *Table) schedule(g *Grant, due clock.Instant, n *notice.List) {
 	n.Alarm(t.heap.Alarm())
 }
 
-// over reports whether a grant that was held is over here.
+// over reports whether the grant has ended in this process.
 func (g *Grant) over() bool { return g.stage == retiring || g.stage == retired }
 
 // list puts a grant among the holdings of its owner, now or when it gets one.
@@ -277,8 +277,8 @@ func (g *Grant) leavesMore() bool {
 	return g.inDoubt || g.needsCleanup || g.lineTerm() != 0 || g.rare != nil && g.rare.seat != nil
 }
 
-// lineTerm returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
-// that it does not.
+// lineTerm returns the term with which the grant may still stand in the line in Redis, although it does not wait any more. Zero
+// means that it stands in no line.
 func (g *Grant) lineTerm() time.Duration {
 	if g.rare == nil {
 		return 0

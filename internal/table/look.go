@@ -87,7 +87,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 // a DNS name.
 const unheardFor = 10 * time.Second
 
-// noteHeard takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
+// noteHeard notes whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
 func (t *Table) noteHeard(a *Attempt, p wire.Position, now clock.Instant, n *notice.List) {

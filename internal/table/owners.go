@@ -70,7 +70,7 @@ func lostOf(o *owner.Owner, key HeldKey) *Grant {
 }
 
 // mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
-// the handle does not re-enter, or the attempt must not (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
+// the handle does not re-enter, or the attempt must be a first acquisition (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
 func (t *Table) mayNot(h *Handle, o *owner.Owner, anew bool, now clock.Instant) error {
 	holds, fenced := false, true
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {

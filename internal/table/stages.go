@@ -59,8 +59,8 @@ const (
 	released
 )
 
-// stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
-// back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
+// stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply, or a late message about
+// a grant, goes back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
 type stage uint8
 
 const (

@@ -116,7 +116,7 @@ type Attempt struct {
 	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
 	Done <-chan struct{}
 
-	// Watcher is told when the grant is over that the attempt makes. Nil means that nobody wants to know.
+	// Watcher is told when the attempt's grant is over. Nil means that nobody wants to know.
 	Watcher notice.Watcher
 	// Seen is what happened to the attempt, for those who observe it. It is valid after Done.
 	Seen notice.Seen
@@ -171,8 +171,8 @@ type course struct {
 	failed  error        // or why none was
 }
 
-// Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
-// [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
+// Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock], [Table.Release] (the unlock of a
+// hold) and [Table.Export]. An exit that [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
 type Exit struct {
 	// The table's mutex guards what follows.
 
@@ -318,7 +318,7 @@ type owed struct {
 	by  *atomic.Bool // the flag of the hold
 }
 
-// denial is a refusal that the log has yet to report.
+// denial is a missing right that the log has yet to report.
 type denial struct {
 	key  Key
 	err  *fault.Error // nil means none

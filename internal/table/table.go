@@ -2,7 +2,7 @@
 // deadlines. It decides, and the other packages carry out its decisions: it does no I/O, starts no goroutine and reads no
 // clock. The verbs, the watchdog and late replies report what happened, and get the next [Step].
 //
-// Each exported method takes the table's mutex once. The caller's [notice.List] collect the reports that it must deliver when
+// Each exported method takes the table's mutex once. The caller's [notice.List] collects the reports that it must deliver when
 // the mutex is free.
 package table
 

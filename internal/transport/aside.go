@@ -148,7 +148,7 @@ func (c *Conn) run(ctx context.Context, e *errand) {
 	over = true
 }
 
-// onReply ends an errand with its reply. Nothing was sent if its caller left in time.
+// onReply ends an errand with its reply, which goes to late if the caller has left. sent is false if the caller left before anything was sent.
 func (e *errand) onReply(r wire.Reply, sent bool) {
 	e.reply = r
 	switch {

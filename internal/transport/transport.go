@@ -86,14 +86,14 @@ type Slot uint8
 
 // The needs for a slot.
 const (
-	// NoSlot is for releases, counts and renewals, which must never wait until acquisitions have ended.
+	// NoSlot is for unlocks and renewals, which must never wait until acquisitions have ended.
 	NoSlot Slot = iota
 	// WaitSlot is for acquisitions. If the wait for the slot ends without one, the call is not sent.
 	WaitSlot
 	// QuerySlot is for queries. It is like WaitSlot, but the wait also ends after the command timeout.
 	QuerySlot
-	// DutySlot is for a background release. Once the client is closed, the release goes without a slot. The wait also ends
-	// after the command timeout.
+	// DutySlot is for background releases, and for the marks of calls that count once. Once the client is closed, they go without a
+	// slot. The wait also ends after the command timeout.
 	DutySlot
 )
 

@@ -56,7 +56,7 @@ type Kind struct {
 	Noun string
 	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
 	NoUpgrade bool
-	// Remnants means that a release has something to remove even after Redis has lost a part of the holder.
+	// Remnants means that a holder has several parts in Redis. If one is gone, the hold is lost, and a release removes the rest.
 	Remnants bool
 	// MaxPermits is how many permits one acquisition may have. Zero means that there are none, because it is a lock. Permits are
 	// never re-entered: an owner that holds one takes another one like anybody else.

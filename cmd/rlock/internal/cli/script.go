@@ -15,7 +15,7 @@ import (
 
 func (a *app) script() *cobra.Command {
 	return &cobra.Command{
-		Use: "script [SHA]", Short: "Show a script that rlock sends, given the SHA that SLOWLOG shows",
+		Use: "script [SHA]", Short: "Show a script that rlock sends, given the SHA that SLOWLOG or MONITOR shows",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -27,7 +27,7 @@ what it replies, the kinds of lock that it is for, and the rules that it keeps (
 
 SHA is what SLOWLOG GET and MONITOR show behind EVALSHA, or as much of it as begins no other. Without it, script lists all scripts. It
 asks no Redis. The exit code is 1 if no script has that SHA: another version of rlock may have sent it.`,
-		Example: "  rlock script 8a6f\n  rlock script | grep fair",
+		Example: "  rlock script\n  rlock script | grep fair",
 		RunE: func(_ *cobra.Command, args []string) error {
 			all := append(lua.All(), catalog.Script())
 			var text strings.Builder
