@@ -39,10 +39,10 @@ type pair struct {
 
 // pairs are what the root's verbs do.
 var pairs = []pair{
-	{"plain context", 10, false, lockAndUnlock},
-	{"context that can end", 12, true, lockAndUnlock},
-	{"hold", 16, true, holdAndUnlock},
-	{"single attempt", 11, false, tryLockAndUnlock},
+	{"plain context", 9, false, lockAndUnlock},
+	{"context that can end", 11, true, lockAndUnlock},
+	{"hold", 15, true, holdAndUnlock},
+	{"single attempt", 10, false, tryLockAndUnlock},
 }
 
 func lockAndUnlock(ctx context.Context, l *Lock) error {

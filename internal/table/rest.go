@@ -96,7 +96,10 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
 	}
 	s.Free, s.Within = a.asks(now)
-	a.way.question(t, a, next, &s, now)
+	var most time.Duration
+	if s.Call, most = a.way.question(t, a, next, now); most > 0 && (s.Within == 0 || s.Within > most) {
+		s.Within = most
+	}
 	return s
 }
 

@@ -372,11 +372,10 @@ type pump struct {
 	sent     bool // it may have been executed
 }
 
-// way is how an attempt waits for its turn. It is chosen before each question, because Redis may refuse what the line needs, and
-// allow it again.
+// way is how an attempt waits for its turn. It is chosen before each question: Redis may refuse the line, and allow it again.
 type way interface {
-	// question puts the call into a step that asks for the lock, and prepares for what may come before the reply.
-	question(t *Table, a *Attempt, next phase, s *Step, now clock.Instant)
+	// question returns the call that asks for the lock, and its limit, if any. It prepares for what may come before the reply.
+	question(t *Table, a *Attempt, next phase, now clock.Instant) (c wire.Call, most time.Duration)
 	// channel returns the channel on which the attempt is notified. Empty means none: it polls.
 	channel(a *Attempt) string
 	// idle returns for how long an attempt that woke for a reason has nothing to do. Zero or less means that it asks.

@@ -47,17 +47,16 @@ func lineOf(k *wire.Kind) way {
 }
 
 // question asks for the lock without waiting in Redis.
-func (pollWay) question(t *Table, a *Attempt, _ phase, s *Step, now clock.Instant) {
+func (pollWay) question(t *Table, a *Attempt, _ phase, now clock.Instant) (wire.Call, time.Duration) {
 	t.forgetPlace(a) // it may have stood there before: the reply tells whether the lock was granted to it
 	if a.byLine = t.usesLine(a.Handle); a.byLine {
-		s.Call = a.lineCall(a.Handle.Names(), 0)
-		return
+		return a.lineCall(a.Handle.Names(), 0), 0
 	}
 	var writer any
 	if other := a.sibling(); other.usable(now) {
 		writer = other.inRedis().Field
 	}
-	s.Call = a.grant.inRedis().Acquire(a.Handle.Names(), a.Lease, writer)
+	return a.grant.inRedis().Acquire(a.Handle.Names(), a.Lease, writer), 0
 }
 
 func (pollWay) channel(*Attempt) string                                   { return "" }
@@ -108,13 +107,14 @@ func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.
 // The line of a lock is a queue in Redis of the processes that wait for it. The head of a local queue stands there for its
 // process. A release grants the lock to the first one in the line, and notifies that one alone.
 
-func (lineWay) question(t *Table, a *Attempt, next phase, s *Step, now clock.Instant) {
+func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
 	term, names := time.Duration(0), a.Handle.Names()
 	if next == asking {
 		term = a.way.term(t, a)
 		t.notePlace(a, names.Own(), term, now)
 	}
-	a.byLine, s.Call = true, a.lineCall(names, term)
+	a.byLine = true
+	return a.lineCall(names, term), 0
 }
 
 func (lineWay) channel(a *Attempt) string { return a.Handle.Names().Own() }
@@ -179,7 +179,7 @@ func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration,
 // numbers of those who have it.
 
 // question queues if the lock is refused, and shows Redisson that the waiter lives.
-func (seatWay) question(t *Table, a *Attempt, next phase, s *Step, now clock.Instant) {
+func (seatWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
 	if a.seat == nil {
 		t.sit(a)
 	}
@@ -192,10 +192,8 @@ func (seatWay) question(t *Table, a *Attempt, next phase, s *Step, now clock.Ins
 		t.forgetPlace(a)
 		a.place.Listens(t.messages.Epoch(a.seat.Channel))
 	}
-	a.byLine, s.Call = false, a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again)
-	if s.Within == 0 || s.Within > t.cfg.Refresh() {
-		s.Within = t.cfg.Refresh()
-	}
+	a.byLine = false
+	return a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again), t.cfg.Refresh()
 }
 
 func (seatWay) channel(a *Attempt) string { return a.seat.Channel }
