@@ -207,7 +207,8 @@ bench-check: ## run a short part of the benchmark; fails if rlock is much slower
 freeze: ## run WHAT, such as "go test ./internal/client", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
 	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
-# The changed runtime of the simulation, written to DIR. .ci/run passes it in RACE, so that Go compiles everything for one runtime only.
+# The changed runtime of the simulation, written to DIR. In it, a goroutine that waits for a mutex lets a bubble's clock go on, so it is for tests
+# that have the process for themselves: beside others, a bubble looks as if it were in a deadlock.
 .PHONY: overlay
 overlay:
 	@cd simulation && $(GO) run . -overlay $(DIR)
