@@ -3,9 +3,11 @@
 //
 // Their sources are the .lua files beside this one. Each opens with a sentence that describes the script, followed by its KEYS, ARGV,
 // replies and kinds, and the rules of docs/rules.md that it keeps. Tests compare this header with the arguments that the script uses,
-// and with the rules. Preludes have the functions that several
-// scripts share, separated by blank lines. Words of a source that begin with a capital letter are names of names.go. A script is sent with the functions that it uses, and without comments: [assemble] puts it
-// together. Run go generate in this directory after each change of a source. A test fails if nobody did.
+// and with the rules. Preludes have the functions that several scripts share, separated by blank lines. Words of a source that begin
+// with a capital letter are names of names.go.
+//
+// A script is sent with the functions that it uses, and without comments: [assemble] puts it together. Run go generate in this
+// directory after each change of a source. A test fails if nobody did.
 //
 // [assemble]: https://pkg.go.dev/github.com/go-rlock/rlock/internal/lua/assemble
 package lua
