@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // view is what a server has of its lock after a command, with what the invariants know of those who wait.
@@ -170,7 +171,7 @@ func (s *server) lookAtLine(before *view) {
 			field, _, _ := strings.Cut(member[1:], "|")
 			if at := s.line.index(field); at >= 0 {
 				score, _ := strconv.ParseFloat(text(all[i+1]), 64)
-				s.line.waiters[at].missed = clock.Instant(millis(int64(score - 8e15)))
+				s.line.waiters[at].missed = clock.Instant(millis(int64(score - lua.AwaitedScore)))
 			}
 		default:
 			m := inLine{epoch: s.epoch}
@@ -194,8 +195,8 @@ func (s *server) lookAtQueue(before *view) {
 		score, _ := strconv.ParseFloat(text(s.redis.Do("ZSCORE", text(s.queueKeys[1]), p.seat)), 64)
 		p.deadline = clock.Instant(millis(int64(score)))
 		sum := sha1.Sum([]byte(p.seat)) // as the script does
-		first := int64(binary.BigEndian.Uint32(sum[:]))%341*2 + 1
-		p.state = state((int64(score*2048)%2048 - first) / 682)
+		first := int64(binary.BigEndian.Uint32(sum[:]))%lua.NameParts*2 + 1
+		p.state = state((int64(score*lua.DeadlineParts)%lua.DeadlineParts - first) / lua.StateParts)
 		if i := slices.IndexFunc(before.queue, func(q seated) bool { return q.seat == p.seat && q.field == p.field }); i >= 0 {
 			p.epoch = before.queue[i].epoch
 		}

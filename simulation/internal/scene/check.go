@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	rlockfault "github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -112,7 +113,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	}
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
 	// A lease counts while a command waits for a connection.
-	queued := w.Faults.Pool > 0 && err != nil && strings.Contains(err.Error(), "too late to rely on")
+	queued := w.Faults.Pool > 0 && errors.Is(err, rlockfault.ErrLate)
 	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {
 		w.explained(call)
 	}
