@@ -115,13 +115,13 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 \
 		$(call others,wire|release|suites/(trouble|claims|contract|figures)|testkit/snippets)
 
-# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time. The
-# tests of the table run in one goroutine each, but for one test.
+# The units run with virtual clocks and fakes, or start their own servers. The claims that each kind must keep run on a server: for virtual time,
+# Go would compile its runtime and all packages once more. The tests of the table run in one goroutine each, but for one test.
 .PHONY: race-check
-race-check: ## run with the race detector the claims in virtual time, and the tests of single packages
-	cd simulation && $(GO) run ./suites -seed $(FIRST) -race -short -only virtual ../internal/suites/claims
+race-check: ## run with the race detector the tests of single packages, and the claims that each kind, group and semaphore must keep
 	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit|table)')
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestTwoTablesLookAtTheOwnerOfAHold$$' ./internal/table
+	$(GO) test $(RACE) -short -timeout $(TIMEOUT) -parallel 8 -run 'TestConformance|TestGroups|TestPermits|TestReaders' ./internal/suites/claims
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))

@@ -137,7 +137,10 @@ func TestNobodyIsAccusedFalsely(t *testing.T) {
 func TestAnOutageIsLogged(t *testing.T) {
 	run(t, func(f *fixture) {
 		c := f.client()
-		const n = 1000
+		n := 1000
+		if testing.Short() {
+			n = 100
+		}
 		for i := range n {
 			l := new(Lock)
 			name := fmt.Sprintf("name %d", i)

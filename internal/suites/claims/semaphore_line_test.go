@@ -37,6 +37,9 @@ func TestAPermitCostsThreeCommands(t *testing.T) {
 	t.Parallel()
 	for what, limiter := range limiters {
 		for _, processes := range []int{32, 256} {
+			if testing.Short() && processes > 32 {
+				continue
+			}
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
 				const permits, turns = 8, 10
