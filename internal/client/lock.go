@@ -201,8 +201,8 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	if !a.Last.Known() { // what was known before stands
-		a.Last = w.known.At(clock.Now(), l.client.cfg.Table.Floor())
+	if before := w.known.At(clock.Now(), l.client.cfg.Table.Floor()); !a.Last.Known() && before.Known() {
+		a.Last = before // it stands
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }

@@ -165,6 +165,7 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 		{patience{"a long wait", 2 * floor, 0, 0}, unavailable, 2 * floor},
 		{patience{"a single attempt", 0, 0, 0}, unavailable, floor},
 		{patience{"a deadline", -1, 2 * time.Second, 0}, unavailable, 2 * time.Second},
+		{patience{"a deadline before f", -1, floor / 2, 0}, unavailable, floor / 2},
 		{patience{"a cancellation", -1, 0, floor / 2}, neither, floor / 2},
 		{patience{"a late cancellation", -1, 0, 2 * floor}, unavailable, 2 * floor},
 	} {
