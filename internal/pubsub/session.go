@@ -186,8 +186,7 @@ func (c *connection) drop() {
 	c.hub.running.Go(func() { _ = s.subscription.Close() })
 }
 
-// lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be
-// held.
+// lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be held.
 func (c *connection) lose(failed bool) {
 	for _, ch := range c.hub.channels {
 		switch {
