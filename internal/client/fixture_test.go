@@ -189,6 +189,11 @@ func (f *fixture) async(call func() error) *result {
 // over reports whether the call has returned, once nothing more happens at this moment.
 func (r *result) over() bool {
 	synctest.Wait()
+	return r.ended()
+}
+
+// ended reports whether the call has returned by now.
+func (r *result) ended() bool {
 	select {
 	case <-r.done:
 		return true
