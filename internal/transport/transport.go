@@ -133,10 +133,10 @@ func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	inPlace, ended := c.bounded && ctx.Done() == nil && q.Within == 0, ctx.Err() // asked before anything begins: it may panic
 	way, alone := c.enter(ctx, &q)
 	if alone && inPlace || !c.tasks.Keep() {
-		r, _ := c.send(ctx, &q, way, nil)
 		if alone {
-			way.exit()
+			defer way.exit() // also if a hook ends the goroutine
 		}
+		r, _ := c.send(ctx, &q, way, nil)
 		return r
 	}
 	if ended != nil {
