@@ -249,6 +249,7 @@ func TestAContextThatPanics(t *testing.T) {
 						s := client.Stats()
 						return s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0
 					})
+					testkit.Eventually(t, "nothing is under way", func() bool { return testkit.Remains(client) == 0 })
 				})
 			}
 		}
