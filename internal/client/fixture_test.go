@@ -266,7 +266,7 @@ func (f *fixture) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle is a log handler's.
 func (f *fixture) Handle(_ context.Context, r slog.Record) error {
-	if f.classic && strings.HasPrefix(r.Message, "rlock: the pub/sub of this cluster") {
+	if f.classic && strings.HasPrefix(r.Message, "rlock: this cluster's pub/sub") {
 		return nil
 	}
 	f.mu.Lock()
