@@ -122,7 +122,7 @@ func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) 
 // The reasons for replacing a session that did not break.
 var (
 	errSilent      = errors.New("the subscription connection is silent")
-	errWrongServer = errors.New("the subscription connection may lead to another server than the scripts")
+	errWrongServer = errors.New("the subscription connection may lead to a server on which the scripts do not run")
 )
 
 // checkPulse pings a silent session. It replaces a session that stays silent, or whose reconnect is due.
