@@ -99,12 +99,12 @@ func (c *Client) Close() error {
 // does, and returns nil. It does not wait for locks that are lost, or that the program can no longer unlock.
 //
 // If ctx ends first, Shutdown closes the client, waits as [Client.Close] does, and returns the error and the cause of ctx. If
-// Redis does not answer, it therefore returns up to the command timeout after the end of ctx. Its text has the number of
-// acquisitions that were left, and names of their locks. Each member of a group counts. The locks become free when
+// Redis does not answer, it therefore returns up to the command timeout after the end of ctx. The text of the error has the number
+// of acquisitions that were left, and names of their locks. Each member of a group counts. The locks become free when
 // they are unlocked, or when their leases end.
 //
 // Several calls wait for the same end. The first context that ends closes the client for all of them. The others return
-// ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
+// ErrClosed with that number, as they do if Close is called meanwhile. On a closed or nil client, Shutdown returns nil.
 //
 // With a context that carries a hold of this client, Shutdown would wait for its own caller. It returns [ErrInvalidOption] at
 // once, and stops nothing. With any other context, a call from within a critical section waits until that context ends.

@@ -67,7 +67,7 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int64) (bool, error)
 //
 // Each call counts once, whatever the network does. While Redis does not answer, or is in a state that may pass, CountDown sends
 // its command again, until ctx ends or for as long as the command timeout. Redis knows the call by a number, and does not count it
-// twice. If the call then is not settled, the text of the error says that its outcome is unknown: it may have counted, and it may
+// twice. If there is no answer by then, the text of the error says that the outcome is unknown: the call may have counted, and it may
 // still count at the moment at which Redis answers again. After that it does not, unless the process died before. Redis remembers
 // a number for two minutes longer than the command timeout. If an eviction or a failover loses the number but not the count, a
 // repeated command may count again.

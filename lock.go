@@ -205,7 +205,7 @@ func takeHold(ctx context.Context, m client.Member, t client.Terms) (*Hold, erro
 	}
 	hold := &Hold{}
 	hold.h.Init(ctx, held)
-	hold.h.WatchLeak()
+	hold.h.DetectDrop()
 	return hold, nil
 }
 

@@ -101,7 +101,7 @@ func WithFairWait(d time.Duration) Option {
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {
 		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease || bare(d) != "" {
-			return fmt.Errorf("%w: %d hand-overs within %v out of range [0, %d] within 0s or [1µs, 100y]%s",
+			return fmt.Errorf("%w: %d hand-overs within %v: the number must be in [0, %d], the time 0s or in [1µs, 100y]%s",
 				ErrInvalidOption, n, d, maxHandOvers, bare(d))
 		}
 		s.Table.HandOvers, s.Table.HandOverTime = n, d

@@ -233,7 +233,7 @@ func buildWith(ctx context.Context, dir, checkout string) (string, error) {
 func directory(ctx context.Context, what ...string) (string, error) {
 	dir, err := exec.CommandContext(ctx, "go", append([]string{"list", "-f", "{{.Dir}}"}, what...)...).Output()
 	if err != nil {
-		return "", fmt.Errorf("-compare needs the sources of bench, run it in bench/: %w", err)
+		return "", fmt.Errorf("-compare needs the sources of bench: run it in bench/: %w", err)
 	}
 	return strings.TrimSpace(string(dir)), nil
 }

@@ -52,7 +52,7 @@ const aLongTime = 30 * time.Second
 // self-deadlock, and some tests use one name with and without tokens.
 var expected = []string{
 	"possible self-deadlock", "lock acquired without a fencing token", "lock lost while held", "renewal failed", "renewals succeed again",
-	"place in the queue of a fair lock lost", "no usable answer from Redis", "the pub/sub of this cluster is not sharded",
+	"place in the queue of a fair lock lost", "no usable answer from Redis", "this cluster's pub/sub is not sharded",
 }
 
 // newClient returns a Go client that is closed with the test. The test fails if the client logs an unexpected line, unless opts

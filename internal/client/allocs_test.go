@@ -69,7 +69,7 @@ func holdAndUnlock(ctx context.Context, l *Lock) error {
 	}
 	hold := &heldByUser{}
 	hold.h.Init(ctx, held)
-	hold.h.WatchLeak()
+	hold.h.DetectDrop()
 	return hold.h.Unlock(ctx)
 }
 

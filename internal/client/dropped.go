@@ -11,9 +11,9 @@ import (
 // touch no channel, timer or context of a client: the client may be in a bubble of testing/synctest, and that goroutine is not. So it only
 // adds them here, and a goroutine of the client collects them. The zero value has none. It is safe for concurrent use.
 type dropped struct {
-	found   atomic.Pointer[drop]
-	watched atomic.Int64 // holds that were neither unlocked nor found
-	looks   atomic.Bool  // the watchdog looks for them again within lookForDrops
+	found atomic.Pointer[drop]
+	open  atomic.Int64 // holds that were neither unlocked nor found
+	looks atomic.Bool  // the watchdog looks for them again within lookForDrops
 }
 
 // drop is one of them.
@@ -39,22 +39,22 @@ func (d *dropped) add(of Held) {
 // findDrop takes a hold that the runtime has found. Each of its clients may end it, because another one may be closed.
 func findDrop(of Held) {
 	eachClient(of, func(c *Client) {
-		c.dropped.watched.Add(-1)
+		c.dropped.open.Add(-1)
 		c.dropped.add(of)
 	})
 }
 
-// watchDrops has the clients of a hold look whether it was found, and unwatchDrops ends that.
-func watchDrops(of Held) {
+// noteOpen has the clients of a hold look whether it was found, and noteClosed ends that.
+func noteOpen(of Held) {
 	eachClient(of, func(c *Client) {
-		c.dropped.watched.Add(1)
+		c.dropped.open.Add(1)
 		if c.dropped.looks.CompareAndSwap(false, true) {
 			c.dog.Alarm(clock.Now().Add(lookForDrops))
 		}
 	})
 }
 
-func unwatchDrops(of Held) { eachClient(of, func(c *Client) { c.dropped.watched.Add(-1) }) }
+func noteClosed(of Held) { eachClient(of, func(c *Client) { c.dropped.open.Add(-1) }) }
 
 // eachClient calls a function with the client of each lock of a hold.
 func eachClient(of Held, do func(c *Client)) {
@@ -75,12 +75,12 @@ func (c *Client) endDrops() {
 }
 
 // collectDrops ends the holds that were found. The watchdog calls it when it looks, before it renews. It returns when to look again; zero
-// means that there is nothing to look for: holds may be watched for long that are over, and were not unlocked.
+// means that there is nothing to look for: holds that are over may stay open for long, if nobody unlocks them.
 func (c *Client) collectDrops(now clock.Instant) (next clock.Instant) {
 	c.endDrops()
 	d := &c.dropped
 	d.looks.Store(false)
-	if d.watched.Load() == 0 || c.table.Counts().Held == 0 { // asked after the Store: who acquires meanwhile sets the alarm
+	if d.open.Load() == 0 || c.table.Counts().Held == 0 { // asked after the Store: who acquires meanwhile sets the alarm
 		return 0
 	}
 	d.looks.Store(true)

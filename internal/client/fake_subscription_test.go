@@ -54,10 +54,16 @@ func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.E
 	return nil
 }
 
-// confirm subscribes channels, and confirms that.
+// confirm subscribes channels, and confirms that, unless it is closed: nobody reads it any more then, so that whoever sends to it would block
+// with the mutex, and nothing in the bubble could go on.
 func (s *subscription) confirm(channels []string) {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
+	select {
+	case <-s.closed:
+		return
+	default:
+	}
 	for _, channel := range channels {
 		if s.server.deaf != "" && (channel == s.server.deaf || channel == s.server.deaf+":rlock-twin") {
 			continue

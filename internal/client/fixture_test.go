@@ -189,6 +189,11 @@ func (f *fixture) async(call func() error) *result {
 // over reports whether the call has returned, once nothing more happens at this moment.
 func (r *result) over() bool {
 	synctest.Wait()
+	return r.ended()
+}
+
+// ended reports whether the call has returned by now.
+func (r *result) ended() bool {
 	select {
 	case <-r.done:
 		return true
@@ -261,7 +266,7 @@ func (f *fixture) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle is a log handler's.
 func (f *fixture) Handle(_ context.Context, r slog.Record) error {
-	if f.classic && strings.HasPrefix(r.Message, "rlock: the pub/sub of this cluster") {
+	if f.classic && strings.HasPrefix(r.Message, "rlock: this cluster's pub/sub") {
 		return nil
 	}
 	f.mu.Lock()

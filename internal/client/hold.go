@@ -76,7 +76,7 @@ type Hold struct {
 	created *owner.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
-	watched atomic.Bool // whether leak is set
+	detects atomic.Bool // whether leak is set
 
 	mu   sync.Mutex
 	ctx  context.Context //nolint:containedctx // what Context returned
@@ -90,12 +90,12 @@ func (h *Hold) Init(ctx context.Context, of Held) {
 	h.created = hidingOwner(ctx)
 }
 
-// WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
+// DetectDrop makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
 // can reach may reach the hold. Otherwise the runtime would never notice it.
-func (h *Hold) WatchLeak() {
+func (h *Hold) DetectDrop() {
 	h.leak = runtime.AddCleanup(h, findDrop, h.of)
-	h.watched.Store(true)
-	watchDrops(h.of)
+	h.detects.Store(true)
+	noteOpen(h.of)
 }
 
 var closedChan = func() chan struct{} {
@@ -211,9 +211,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if !h.valid() {
 		return &fault.OpError{Op: "unlock", What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
 	}
-	if h.watched.CompareAndSwap(true, false) {
+	if h.detects.CompareAndSwap(true, false) {
 		h.leak.Stop()
-		unwatchDrops(h.of)
+		noteClosed(h.of)
 	}
 	return h.of.Unlock(ctx)
 }

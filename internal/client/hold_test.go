@@ -217,7 +217,7 @@ func watched(t *testing.T, l *Lock) *heldByUser {
 	require.NoError(t, err)
 	user := new(heldByUser)
 	user.h.Init(t.Context(), held)
-	user.h.WatchLeak()
+	user.h.DetectDrop()
 	return user
 }
 
@@ -262,7 +262,7 @@ func TestAnExtensionKeepsItsHold(t *testing.T) {
 	go func() {
 		user := new(heldByUser)
 		user.h.Init(t.Context(), held)
-		user.h.WatchLeak()
+		user.h.DetectDrop()
 		d.stalls.Store(true)
 		extended <- user.h.Extend(t.Context(), time.Hour, nil)
 	}()

@@ -172,7 +172,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	l.client.used()
 	a := &table.Attempt{
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
-		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
+		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Span must not become a Watcher that is not nil
 		a.Watcher = seen
@@ -186,7 +186,6 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	case a.Lease == 0:
 		a.Lease = l.client.cfg.Table.WatchdogTimeout
 	}
-	a.Wait, a.Bound = waiting, w.bound
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
@@ -201,10 +200,11 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	if !a.Last.Known() { // what was known before stands
-		a.Last = w.known.At(clock.Now(), l.client.cfg.Table.Floor())
+	last := a.Last // in this goroutine alone: see Progress
+	if before := w.known.At(clock.Now(), l.client.cfg.Table.Floor()); !last.Known() && before.Known() {
+		last = before // it stands
 	}
-	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
+	return nil, l.named(l.ended(ctx, last, a.HeldFor), t.Op)
 }
 
 // fits returns what is wrong with terms for this kind of lock.

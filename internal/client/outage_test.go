@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -165,6 +167,7 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 		{patience{"a long wait", 2 * floor, 0, 0}, unavailable, 2 * floor},
 		{patience{"a single attempt", 0, 0, 0}, unavailable, floor},
 		{patience{"a deadline", -1, 2 * time.Second, 0}, unavailable, 2 * time.Second},
+		{patience{"a deadline before f", -1, floor / 2, 0}, unavailable, floor / 2},
 		{patience{"a cancellation", -1, 0, floor / 2}, neither, floor / 2},
 		{patience{"a late cancellation", -1, 0, 2 * floor}, unavailable, 2 * floor},
 	} {
@@ -389,6 +392,30 @@ func TestClosedClientIsNoOutage(t *testing.T) {
 			require.Equal(f, neither, f.classOf(r.err), "%v", r.err)
 		}
 		require.EqualError(f, acquire(f.Context(), l), `rlock: lock "name": client is closed`)
+		f.until(time.Minute)
+	})
+}
+
+// A group asks what the calls of its members would say, while these calls end. The race detector looks on.
+func TestWhatACallWouldSayMayBeAskedWhileItEnds(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		l := f.newLock()
+		f.hang()
+		for range 100 {
+			ctx, cancel := context.WithCancel(f.Context())
+			p := new(outcome.Progress)
+			r := f.async(func() error {
+				_, err := l.Acquire(ctx, Terms{Op: "lock", Progress: p})
+				return err
+			})
+			go cancel()
+			for !r.ended() {
+				require.False(f, p.At(clock.Now()).Refused)
+			}
+			require.ErrorIs(f, r.err, context.Canceled)
+		}
+		f.instead(nil)
 		f.until(time.Minute)
 	})
 }

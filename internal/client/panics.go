@@ -14,23 +14,19 @@ import (
 // Calm is [driver.Calm].
 func Calm(ctx context.Context) context.Context { return driver.Calm(ctx) }
 
-// Safely calls what runs on a worker with a context of the user, and returns what that panics as an error: nobody else could recover it.
-func Safely(call func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fault.Panicked(p)
-		}
-	}()
-	return call()
-}
-
-// TakeSafely is [Member.Take] on a worker.
-func TakeSafely(ctx context.Context, m Member, t Terms) (h Held, err error) {
-	err = Safely(func() (err error) {
-		h, err = m.Take(ctx, t)
-		return err
+// Alongside runs a call on a worker that Close waits for, and passes its error on. What the call panics is an error: nobody else could recover
+// it. If code of the user ends the goroutine, the call has had no answer.
+func (c *Client) Alongside(call func() error, done func(error)) {
+	c.Background(func() {
+		err := error(fault.ErrNoAnswer)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fault.Panicked(p)
+			}
+			done(err)
+		}()
+		err = call()
 	})
-	return h, err
 }
 
 // lasting returns a context with the values of one of the user that does not end. A context that cannot end is that already.

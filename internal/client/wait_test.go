@@ -156,3 +156,35 @@ func TestEverySingleAttemptMayConnectFirst(t *testing.T) {
 		f.async(func() error { return call(f.Context(), Terms{Limited: true}) }).ends(unavailable, 3*floor)
 	})
 }
+
+// Once a semaphore is set up, a failure of before that says nothing about the call.
+func TestAFailureBeforeTheSetUpIsForgotten(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		s := new(Semaphore)
+		s.Init(f.client(), wire.PlainPermit, name, name)
+		require.NoError(f, s.Total(1))
+		loads := true
+		f.instead(func(command string, run func() wire.Reply) wire.Reply {
+			switch {
+			case command != "set up":
+				time.Sleep(commandTimeout)
+				return network()
+			case loads:
+				loads = false
+				return busy()
+			}
+			return run()
+		})
+		ctx, cancel := context.WithCancel(f.Context())
+		r := f.async(func() error { _, err := s.Take(ctx, Terms{Op: "acquire"}); return err })
+		f.until(floor / 2)
+		require.False(f, loads)
+		cancel()
+		<-r.done
+		require.ErrorIs(f, r.err, context.Canceled)
+		require.Equal(f, neither, f.classOf(r.err), "%v", r.err)
+		f.instead(nil)
+		f.until(time.Minute)
+	})
+}

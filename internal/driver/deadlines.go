@@ -7,8 +7,7 @@ import (
 )
 
 // Deadlines makes the contexts with which commands are sent. Each ends when its command has had no reply for the timeout, or up to an
-// eighth of it later: all commands that are sent within an eighth share a timer, so that a command costs none. It is safe for
-// concurrent use.
+// eighth of the timeout later: all commands that are sent within such an eighth share a timer. It is safe for concurrent use.
 type Deadlines struct {
 	Timeout time.Duration
 

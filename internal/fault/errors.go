@@ -122,7 +122,7 @@ func (o outage) Error() string { return string(o) }
 // Is makes it an outage.
 func (outage) Is(target error) bool { return target == ErrUnavailable }
 
-// Quote makes a name fit for an error: quoted, and at most 64 runes of it.
+// Quote returns a name as errors show it: quoted, and cut at 64 runes.
 func Quote(name string) string {
 	if cut := Cut(name); cut != name {
 		return strconv.Quote(cut) + "..."

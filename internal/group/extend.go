@@ -36,7 +36,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			continue
 		}
 		running++
-		clientOf(h).Background(func() { results <- extended{i, client.Safely(func() error { return h.Extend(ctx, d) })} })
+		clientOf(h).Alongside(func() error { return h.Extend(ctx, d) }, func(err error) { results <- extended{i, err} })
 	}
 	n := confirmed()
 	for ; n < a.group.need && n+running >= a.group.need; n = confirmed() {

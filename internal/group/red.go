@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
@@ -47,7 +48,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for {
 		q.round++
 		a, asked := r.newAcquisition(), clock.Now()
-		granted := r.poll(ctx, a, q, w.c())
+		granted := r.poll(ctx, a, q, w.wake)
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
 			continue
@@ -76,9 +77,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		stands := q.next(a)
 		w.listen(a.refusing())
 		if pause := clock.Backoff(q.round, time.Second, nil); !stands {
-			r.pause(pause, w.c())
+			r.pause(pause, w.wake)
 		} else if q.mixed { // a round is over at once if too many members fail, however long it would stand
-			r.pause(max(pause-clock.Now().Sub(asked), 0), w.c())
+			r.pause(max(pause-clock.Now().Sub(asked), 0), w.wake)
 		}
 		if r.isOver() {
 			_, err = r.outcome(ctx)
@@ -261,8 +262,17 @@ func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 	a.members[i].asked = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
-	clientOf(m).Background(func() {
-		h, err := client.TakeSafely(ctx, m, t)
+	var h client.Held
+	clientOf(m).Alongside(func() (err error) {
+		h, err = m.Take(ctx, t)
+		return err
+	}, func(err error) {
+		defer func() {
+			a.mu.Lock()
+			a.members[i].asked, a.members[i].err = false, err
+			a.mu.Unlock()
+			queue.PutToken(a.changed)
+		}()
 		a.said.took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
@@ -270,13 +280,6 @@ func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 			err = h.Unlock(context.WithoutCancel(ctx)) // the acquisition is over, so the member is not needed
 		case comesBack:
 			clientOf(m).Reports().Event(notice.Reacquired, labelOf(m), nil)
-		}
-		a.mu.Lock()
-		a.members[i].asked, a.members[i].err = false, err
-		a.mu.Unlock()
-		select {
-		case a.changed <- struct{}{}:
-		default:
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (u *unlocking) begin(ctx context.Context, i int) {
 	if c.Retired() {
 		c = runner(u.locks)
 	}
-	c.Background(func() { u.results <- unlocked{i, lost, h.Unlock(context.WithoutCancel(ctx))} })
+	c.Alongside(func() error { return h.Unlock(context.WithoutCancel(ctx)) }, func(err error) { u.results <- unlocked{i, lost, err} })
 }
 
 // runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first

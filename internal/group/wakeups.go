@@ -5,7 +5,7 @@ import "github.com/go-rlock/rlock/internal/client"
 // wakeups wakes a caller when one of several locks, of any clients, is released. Each message also wakes by a confirmation
 // of its channel's subscription. It belongs to one goroutine.
 type wakeups struct {
-	wake chan struct{}
+	wake chan struct{}   // gets a token when the caller should wake
 	on   map[source]bool // where it listens
 }
 
@@ -19,9 +19,6 @@ type source struct {
 func newWakeups() *wakeups {
 	return &wakeups{wake: make(chan struct{}, 1), on: make(map[source]bool)}
 }
-
-// c returns the channel that gets a token when the caller should wake.
-func (w *wakeups) c() <-chan struct{} { return w.wake }
 
 // listen listens to the releases of these locks, and no longer to those of others. A kind whose waiters poll has no channel,
 // and a kind whose waiters queue in Redis notifies only those waiters.

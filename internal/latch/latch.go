@@ -79,7 +79,7 @@ func (s *Set) Ready(channel string, order uint64) (waiting int, all bool) {
 }
 
 // Join adds a caller that awaits the latch of a channel. orders is how many subscriptions the hub has ordered so far. A limited
-// waiter wants to know when it is told that the latch is closed. It must leave.
+// waiter is woken when it is told that the latch is closed. Every waiter must leave.
 func (s *Set) Join(channel string, orders uint64, limited bool) *Waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()

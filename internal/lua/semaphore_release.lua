@@ -12,7 +12,7 @@
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] standing   ends its member of the line; empty means that it never stood there
 -- returns 1 when all of its permits were out, 0 when not
--- keeps rules A.1, A.5, A.6, S.1, S.4, S.9, S.12
+-- keeps rules 2, A.1, A.5, A.6, S.1, S.4, S.9, S.12
 -- for semaphore
 
 local ids = idsOf(ARGV[1])

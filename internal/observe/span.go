@@ -15,12 +15,12 @@ type Span struct {
 	began   clock.Instant
 	started Started
 
-	mu    sync.Mutex // a leaf, except for that of the reports
-	seen  notice.Seen
-	held  clock.Instant // since when; zero until it is known that it is held
-	token uint64
-	told  bool   // End has returned
-	early *ended // came before that
+	mu       sync.Mutex // a leaf, except for that of the reports
+	seen     notice.Seen
+	held     clock.Instant // since when; zero until it is known that it is held
+	token    uint64
+	returned bool   // End has returned
+	early    *ended // came before that
 }
 
 // ended is how a hold ended.
@@ -100,7 +100,7 @@ func (v *Span) End(held Acquired, err error) {
 	v.reports.each(func(each Observer) { each.End(v.ctx, r) })
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.told = true; v.early != nil {
+	if v.returned = true; v.early != nil {
 		v.report(*v.early)
 	}
 }
@@ -109,7 +109,7 @@ func (v *Span) End(held Acquired, err error) {
 func (v *Span) Ended(at clock.Instant, how notice.End, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := (ended{at, how, why}); v.told {
+	if e := (ended{at, how, why}); v.returned {
 		v.report(e)
 	} else {
 		v.early = &e

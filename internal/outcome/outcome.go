@@ -40,8 +40,8 @@ func (r *Record) Asked(now clock.Instant) {
 // was none of Redis's.
 func (r *Record) Unsent() { r.unsent = true }
 
-// Answered notes a reply that is no refusal: the semaphore is set up.
-func (r *Record) Answered() { r.asked, r.open, r.unset = 0, 0, false }
+// Answered notes a reply that is neither a refusal nor a failure: the semaphore is set up, and Redis works.
+func (r *Record) Answered() { r.asked, r.open, r.unset, r.failure = 0, 0, false, nil }
 
 // Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
 // Redis answers: the silence of other questions counts from now.

@@ -67,6 +67,9 @@ func TestResult(t *testing.T) {
 		"a reply that says nothing about the lock": {
 			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Answered() }, 100, refused,
 		},
+		"a failure, and a reply since that says nothing about the lock": {
+			func(r *Record) { r.Failed(io.EOF); r.Asked(at(10)); r.Answered() }, 100, unknown,
+		},
 		"a local refusal, before the hold's deadline": {func(r *Record) { r.RefusedUntil(at(10)) }, 9, refused},
 		"a local refusal, a moment after it":          {func(r *Record) { r.RefusedUntil(at(10)) }, 12, refused},
 		"a local refusal on which nobody can rely":    {func(r *Record) { r.RefusedUntil(at(10)) }, 13, silent},

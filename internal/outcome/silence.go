@@ -9,9 +9,9 @@ import (
 // Silence notices that a waiting call has had no usable answer from Redis for long. An error is not a usable answer. The zero value
 // is ready for use. It is not safe for concurrent use.
 type Silence struct {
-	since clock.Instant // when the oldest unanswered question was sent; zero means that there is none
-	next  clock.Instant // when it is to be reported next
-	told  int           // how often it was reported
+	since   clock.Instant // when the oldest unanswered question was sent; zero means that there is none
+	next    clock.Instant // when it is to be reported next
+	reports int           // how often it was reported
 }
 
 // again is how long after the last report a silence is reported again: an alert that counts the reports of the last few minutes must not
@@ -33,6 +33,6 @@ func (s *Silence) Noticed(sent, now clock.Instant, limit time.Duration, answered
 		return 0
 	}
 	s.next = now.Add(max(limit, again))
-	s.told++
-	return s.told
+	s.reports++
+	return s.reports
 }

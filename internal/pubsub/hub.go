@@ -274,15 +274,16 @@ func (h *Hub) Stop(ctx context.Context) {
 
 // Stats counts the contents of a hub at one moment.
 type Stats struct {
-	Channels int // with a listener or watcher, or not long without one
-	Shards   int // nodes with a subscription connection of their own, now or not long ago
+	Channels int  // with a listener or watcher, or not long without one
+	Shards   int  // nodes with a subscription connection of their own, now or not long ago
+	Moves    bool // whether the main connection is about to be replaced, as some time after a failover
 }
 
 // Stats counts the hub's contents.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Stats{Channels: len(h.channels), Shards: len(h.shards)}
+	return Stats{Channels: len(h.channels), Shards: len(h.shards), Moves: h.main.reconnectAt != 0}
 }
 
 // Listeners returns how many listeners the channels have whose names begin with a prefix.

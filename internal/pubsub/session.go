@@ -122,7 +122,7 @@ func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) 
 // The reasons for replacing a session that did not break.
 var (
 	errSilent      = errors.New("the subscription connection is silent")
-	errWrongServer = errors.New("the subscription connection may lead to another server than the scripts")
+	errWrongServer = errors.New("the subscription connection may lead to a server on which the scripts do not run")
 )
 
 // checkPulse pings a silent session. It replaces a session that stays silent, or whose reconnect is due.
@@ -186,8 +186,7 @@ func (c *connection) drop() {
 	c.hub.running.Go(func() { _ = s.subscription.Close() })
 }
 
-// lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be
-// held.
+// lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be held.
 func (c *connection) lose(failed bool) {
 	for _, ch := range c.hub.channels {
 		switch {

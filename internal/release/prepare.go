@@ -28,7 +28,7 @@ func (r repository) prepare(version string, out io.Writer) error {
 		return errors.Join(err, fmt.Errorf("commit these changes first:\n%s", changed))
 	}
 	if tags, err := r.run(".", nil, "git", "tag", "--list", version); err != nil || tags != "" {
-		return errors.Join(err, fmt.Errorf("there is a tag %s already", version))
+		return errors.Join(err, fmt.Errorf("the tag %s exists already", version))
 	}
 	changes, err := os.ReadFile(r.join("CHANGELOG.md"))
 	if err == nil {

@@ -73,7 +73,7 @@ func TestPrepareRefuses(t *testing.T) {
 	r.refuses(t, "v7.8.9", "driver modules of v7.8.0 would not compile with v7.8.9")
 
 	r.git(t, "tag", "v7.8.9")
-	r.refuses(t, "v7.8.9", "there is a tag v7.8.9 already")
+	r.refuses(t, "v7.8.9", "the tag v7.8.9 exists already")
 }
 
 // TestRequireSetsOneVersion checks that each go.mod and go.work gets the version of the release, and nothing else changes.

@@ -80,7 +80,7 @@ var (
 	errStillLost  = fmt.Errorf("%w before, and its owner has to unlock it first", fault.ErrLost)
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 
-	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)
+	errOverwritten = fmt.Errorf("%w: its key was overwritten with another value", fault.ErrLost)
 )
 
 // seats are those of a name.
@@ -122,11 +122,11 @@ var (
 	errKept     = fmt.Errorf("%w: a hold with AtLeast is not exported", fault.ErrInvalidOption)
 
 	// errAsking is the error of an adoption while another call of the owner acquires the lock, which is the ticket's.
-	errAsking = fmt.Errorf("%w, or about to be: another call of it waits for the lock", fault.ErrReentered)
+	errAsking = fmt.Errorf("%w: another call of this owner is acquiring it", fault.ErrReentered)
 
 	// ErrCallerGone is the error of an export whose caller left before anything was sent. The hold goes on.
 	ErrCallerGone = errors.New("rlock: the caller is gone")
 
 	// errTicket is the error of an adoption for which Redis does not have the holder that the ticket names.
-	errTicket = fmt.Errorf("%w: the ticket was used already, its lease ended, the lock was unlocked by force, or this is another Redis", fault.ErrNotHeld)
+	errTicket = fmt.Errorf("%w: the ticket was used before, its lease has ended, the lock was unlocked by force, or this is not the Redis of the ticket", fault.ErrNotHeld)
 )

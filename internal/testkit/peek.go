@@ -53,6 +53,9 @@ func Listens(l *rlock.Lock) bool {
 	return channel != "" && confirmed
 }
 
+// Moves reports whether a client is about to replace its subscription connection. Meanwhile no message reaches its waiters.
+func Moves(l *rlock.Lock) bool { return base(l).Client().Hub().Stats().Moves }
+
 // Rests reports whether the first waiter of a lock in this process sleeps until something happens.
 func Rests(l *rlock.Lock) bool {
 	_, rests, _ := base(l).Client().Table().Line(base(l).ID().Key)

@@ -33,7 +33,7 @@ func (r *Recorder) String() string {
 // expected lists the beginnings of the lines that tests of trouble cause, or the mode of a cluster's pub/sub. The goroutines of a
 // test share its context, so a wait for each other looks like a self-deadlock.
 var expected = []string{
-	"lock lost while held", "renewal failed", "renewals succeed again", "possible self-deadlock", "the pub/sub of this cluster",
+	"lock lost while held", "renewal failed", "renewals succeed again", "possible self-deadlock", "this cluster's pub/sub",
 	"place in the queue of a fair lock lost", "no usable answer from Redis",
 }
 

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,25 @@ func TestAskInPlace(t *testing.T) {
 	require.EqualValues(t, 7, r.N)
 	require.Equal(t, time.Millisecond, r.Took)
 	require.Empty(t, conn.lane.slots, "the slot is free again")
+}
+
+// A hook that ends the goroutine of a call gives back what the call had: its slot, and its count among those that are sent alone.
+func TestACallWhoseGoroutineEnds(t *testing.T) {
+	t.Parallel()
+	d := &stub{info: driver.Info{Bounded: true, Batches: 1}, run: func(context.Context, wire.Call) wire.Reply {
+		runtime.Goexit()
+		return wire.Reply{}
+	}}
+	conn, tasks := open(t, Config{Slots: 1, Crowd: 1}, d)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn.Ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot}, nil)
+	}()
+	<-ended
+	require.Empty(t, conn.lane.slots)
+	require.Zero(t, conn.lane.alone)
+	require.Zero(t, tasks.Count())
 }
 
 func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations

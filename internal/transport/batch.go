@@ -102,8 +102,8 @@ func (b *batch) end() {
 	}
 }
 
-// send sends the calls that were taken. Their callers may leave, but the pipeline goes on. On a cluster, calls that the node did
-// not run because others have their keys are sent once more. Then the batch is over, and send returns false.
+// send sends the calls that were taken. Their callers may leave, but the pipeline goes on. On a cluster, the node
+// does not run calls whose keys are at other nodes: these are sent once more. Then the batch is over, and send returns false.
 func (b *batch) send() (goesOn bool) {
 	bounded := driver.Bound(context.Background(), b.conn.CommandTimeout)
 	b.pipe(&bounded, b.errands[0].question.node, b.conn.cluster)

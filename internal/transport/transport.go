@@ -130,21 +130,21 @@ func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	if q.Call.Script.Announces {
 		q.Call.Args.Publish = c.publish(&q.Call)
 	}
-	inPlace := c.bounded && ctx.Done() == nil && q.Within == 0
+	inPlace, ended := c.bounded && ctx.Done() == nil && q.Within == 0, ctx.Err() // asked before anything begins: it may panic
 	way, alone := c.enter(ctx, &q)
 	if alone && inPlace || !c.tasks.Keep() {
-		r, _ := c.send(ctx, &q, way, nil)
 		if alone {
-			way.exit()
+			defer way.exit() // also if a hook ends the goroutine
 		}
+		r, _ := c.send(ctx, &q, way, nil)
 		return r
 	}
-	if err := ctx.Err(); err != nil {
+	if ended != nil {
 		c.tasks.End()
 		if alone {
 			way.exit()
 		}
-		return wire.Reply{N: -1, Err: notSent(err)}
+		return wire.Reply{N: -1, Err: notSent(ended)}
 	}
 	if !alone {
 		return c.askGathered(ctx, &q, way, late)

@@ -10,22 +10,22 @@ import (
 
 // New returns a watchdog of a lock table that does nothing until the first alarm. [Watchdog.Stop] stops it.
 //
-// told receives the table's notices. release carries out a background release on a worker, and returns at once. The table
+// receiver gets the table's notices. release carries out a background release on a worker, and returns at once. The table
 // has begun that duty in tasks, and ends it with the release. first is called before each look at the table, and returns when to look
 // again; zero means when the table says.
 func New(
-	cfg Config, t *table.Table, conn Sender, told notice.Receiver, release func(*table.Exit), first func(clock.Instant) clock.Instant,
+	cfg Config, t *table.Table, conn Sender, receiver notice.Receiver, release func(*table.Exit), first func(clock.Instant) clock.Instant,
 	tasks *task.Group,
 ) *Watchdog {
-	return newWatchdog(cfg, &locks{t, told, release, first}, conn, tasks)
+	return newWatchdog(cfg, &locks{t, receiver, release, first}, conn, tasks)
 }
 
 // locks is a lock table with the functions that carry out its decisions.
 type locks struct {
-	table   *table.Table
-	told    notice.Receiver
-	release func(*table.Exit)
-	first   func(clock.Instant) clock.Instant
+	table    *table.Table
+	receiver notice.Receiver
+	release  func(*table.Exit)
+	first    func(clock.Instant) clock.Instant
 }
 
 func (l *locks) due(now clock.Instant, bySlot bool) work {
@@ -34,9 +34,9 @@ func (l *locks) due(now clock.Instant, bySlot bool) work {
 	renew, release := l.table.Due(now, bySlot, n)
 	due := work{deliver: func() {
 		if next != 0 {
-			l.told.Alarm(next)
+			l.receiver.Alarm(next)
 		}
-		n.Deliver(l.told)
+		n.Deliver(l.receiver)
 	}}
 	for _, b := range renew {
 		due.renew = append(due.renew, &renewal{l, b})
@@ -64,12 +64,12 @@ func (b *renewal) wanted(now clock.Instant) (batch, wire.Call) {
 	var n notice.List
 	wanted := *b
 	call := b.table.Wanted(&wanted.Batch, now, &n)
-	n.Deliver(b.told)
+	n.Deliver(b.receiver)
 	return &wanted, call
 }
 
 func (b *renewal) renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
 	var n notice.List
 	b.table.Renewed(&b.Batch, sent, r, now, &n)
-	n.Deliver(b.told)
+	n.Deliver(b.receiver)
 }

@@ -177,7 +177,7 @@ func CheckHolders(holders []string) error {
 	}
 	for _, h := range holders {
 		if h == "" || h == lua.ModeField || strings.Contains(h, holderBreak) {
-			return fmt.Errorf("%w: %s is no holder of a lock", fault.ErrInvalidOption, fault.Quote(h))
+			return fmt.Errorf("%w: %s cannot be the holder of a lock", fault.ErrInvalidOption, fault.Quote(h))
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@
 -- ARGV[6] standing  ends its member of the line; empty means that it never stood there
 -- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier
 -- release gave them back, or Redis never had the acquisition, or has lost it
--- keeps rules A.1, A.5, A.6, S.1, S.4, S.9, S.12
+-- keeps rules 2, A.1, A.5, A.6, S.1, S.4, S.9, S.12
 -- for plain semaphore
 
 local function extend(key, lease)

@@ -246,7 +246,7 @@ func TestCloseTellsOfPlainPermits(t *testing.T) {
 		lock := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context()))
 		require.NoError(t, client.Close())
 		testkit.Eventually(t, "that is logged", func() bool {
-			return log.Contains("client closed while it holds permits of plain semaphores; they come back only by Unlock")
+			return log.Contains("client closed while it holds permits of plain semaphores; only Unlock gives them back")
 		})
 		for _, hold := range append(holds, lock) {
 			require.ErrorIs(t, hold.Err(), rlock.ErrClosed)

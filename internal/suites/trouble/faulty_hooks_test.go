@@ -216,3 +216,40 @@ func TestANameMapperThatPanics(t *testing.T) {
 		return nil
 	}))
 }
+
+// The calls of a group run on workers, one for each member. A hook that ends such a goroutine costs the call of that member, and the
+// group returns nevertheless.
+func TestAGroupWhoseHookEndsGoroutines(t *testing.T) {
+	t.Parallel()
+	connect.NeedsGoRedis(t)
+	server := redistest.Start(t)
+	hook := &faultyHook{wrong: runtime.Goexit}
+	rdb := server.Client(t)
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	rdb.AddHook(hook)
+	client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline(-1), rlock.WithLogger(testkit.Discard), rlock.WithCommandTimeout(time.Second))
+	members := func() []rlock.Locker {
+		return []rlock.Locker{
+			client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()),
+		}
+	}
+	multi, red := rlock.NewMultiLock(members()...), rlock.NewRedLock(members()...)
+	heldMulti, heldRed := testkit.Must(multi.Acquire(t.Context())), testkit.Must(red.Acquire(t.Context()))
+	extended := testkit.Must(rlock.NewRedLock(members()...).Acquire(t.Context()))
+	tried := rlock.NewRedLock(members()...)
+
+	hook.on.Store(true)
+	calls := map[string]func() error{
+		"unlock of a multi lock": func() error { return heldMulti.Unlock(context.Background()) },
+		"unlock of a red lock":   func() error { return heldRed.Unlock(context.Background()) },
+		"extend":                 func() error { return extended.Extend(context.Background(), time.Minute) },
+		"try":                    func() error { _, err := tried.TryLock(context.Background()); return err },
+	}
+	for what, call := range calls {
+		done := testkit.Async(call)
+		require.ErrorIs(t, testkit.Within(t, what, done), rlock.ErrUnavailable, what)
+	}
+	hook.on.Store(false)
+	require.NoError(t, extended.Unlock(t.Context()))
+	testkit.Eventually(t, "nothing is in doubt any more", func() bool { return client.Stats().InDoubt == 0 })
+}

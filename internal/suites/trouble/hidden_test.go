@@ -62,7 +62,7 @@ func TestAFleetWhoseSubscriptionsAreHidden(t *testing.T) {
 				return e
 			}, logger, rlock.WithPollInterval(2*time.Second))
 			redistest.EventuallyWithin(t, time.Minute, "each client says so", func() bool {
-				return strings.Count(log.String(), "does not see the subscription of this client") == len(c.locks)
+				return strings.Count(log.String(), "does not see this client's subscription") == len(c.locks)
 			})
 			c.everyoneHas(20, "since they know") // by polls, that would take two minutes
 		})

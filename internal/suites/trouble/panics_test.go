@@ -81,8 +81,8 @@ func TestAHookThatPanics(t *testing.T) {
 				require.NoError(t, lock.Lock(t.Context()), "nothing is leaked")
 				require.NoError(t, lock.Unlock(t.Context()))
 				require.NoError(t, kept.Unlock(t.Context()))
-				testkit.Eventually(t, "it is logged", func() bool { return log.Contains("code of the application panicked") })
-				require.Equal(t, 1, strings.Count(log.String(), "code of the application panicked"), "once")
+				testkit.Eventually(t, "it is logged", func() bool { return log.Contains("application code panicked") })
+				require.Equal(t, 1, strings.Count(log.String(), "application code panicked"), "once")
 				require.True(t, log.Contains("panickyHook"), "with the stack")
 			})
 		}
@@ -249,6 +249,7 @@ func TestAContextThatPanics(t *testing.T) {
 						s := client.Stats()
 						return s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0
 					})
+					testkit.Eventually(t, "nothing is under way", func() bool { return testkit.Remains(client) == 0 })
 				})
 			}
 		}

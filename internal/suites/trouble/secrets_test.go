@@ -125,7 +125,7 @@ func (c *secretsCheck) refused() {
 	mute := c.client(testkit.Secret, []string{"~*", "+@all"}).NewFairLock(c.name())
 	require.NoError(c, mute.Lock(ctx))
 	waiting := testkit.Async(func() error { return mute.Lock(ctx, rlock.Wait(testkit.ALongTime)) })
-	c.logged("Redis refuses to subscribe") // the channel's name contains the holder field
+	c.logged("Redis refuses a subscription") // the channel's name contains the holder field
 	c.logged("possible self-deadlock")
 	require.NoError(c, mute.Unlock(ctx))
 	require.NoError(c, testkit.Within(c, "the waiter gets the lock by polling", waiting))

@@ -44,7 +44,7 @@ func extract(page, text string) (all []snippet, err error) {
 		all = append(all, s)
 	}
 	if strings.Count(text, note) != notes {
-		return nil, fmt.Errorf("%s: a comment about a snippet is not before one", page)
+		return nil, fmt.Errorf("%s: no snippet follows the comment about it", page)
 	}
 	if strings.Count(text, "```go\n") != len(all) {
 		return nil, fmt.Errorf("%s: a snippet is indented, or does not end", page)

@@ -97,7 +97,7 @@ func TestCommentsAreUnderstood(t *testing.T) {
 	for page, says := range map[string]string{
 		"<!-- snippet: compiled -->\n```go\n```\n":              `docs/planted.md:1: the comment about a snippet: "compiled" is not known`,
 		"<!-- snippet: prints a -->\n```go\n```\n":              "docs/planted.md:1: the comment about a snippet: invalid syntax",
-		"<!-- snippet: prints \"a\" -->\nText.\n\n```go\n```\n": "docs/planted.md: a comment about a snippet is not before one",
+		"<!-- snippet: prints \"a\" -->\nText.\n\n```go\n```\n": "docs/planted.md: no snippet follows the comment about it",
 		"- a list\n\n  ```go\n  f()\n  ```\n":                   "docs/planted.md: a snippet is indented, or does not end",
 		"```go\nf()\n":                                          "docs/planted.md: a snippet is indented, or does not end",
 	} {

@@ -7,5 +7,5 @@ import "context"
 // Run returns ErrUnsupported.
 func Run(context.Context, Program) (int, error) { return 0, ErrUnsupported }
 
-// Terminal reports whether a person runs this process on a terminal. It does not know.
+// Terminal reports whether a person runs this process on a terminal. It cannot tell on this system, and reports false.
 func Terminal() bool { return false }

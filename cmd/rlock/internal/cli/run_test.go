@@ -35,6 +35,7 @@ func TestRun(t *testing.T) {
 			"run", "job", "--", "sh", "-c", `echo "$RLOCK_NAME $RLOCK_TOKEN $1"; read line; echo "got $line"; echo oops >&2; exit 7`, "sh", "an argument")
 		p.Says(" an argument\n")
 		require.True(t, locked(t, lock))
+		redistest.Eventually(t, "the identity is written", func() bool { return len(rdb.Keys(t.Context(), "rlock_client:*").Val()) == 1 })
 		info, err := newClient(t, rdb).NewFencedLock("job").Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "sh", info.Holders[0].Identity.Service)

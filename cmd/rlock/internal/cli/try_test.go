@@ -22,7 +22,7 @@ func TestDoctorTries(t *testing.T) {
 	rdb := server.Client(t)
 	code, out, errs := command(t, server.Addr, "doctor", "--try", "--kinds", "count-down latch", "--key-prefix", "app:")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "ok       try          count-down latch: a message woke who waited for it.\n")
+	require.Contains(t, out, "ok       try          count-down latch: a message woke the caller that waited for it.\n")
 	require.Contains(t, out, "ok       try          removal: ")
 	require.Zero(t, rdb.DBSize(t.Context()).Val())
 

@@ -19,7 +19,7 @@ var acts = []act{
 	{name: "lock", kind: "lock", works: exclusive, run: func(ctx context.Context, s *scene) error {
 		return s.excludes(ctx, s.one.NewLock(s.name), s.two.NewLock(s.name))
 	}},
-	{name: "re-entry", kind: "lock", works: "an owner took its lock twice, and released it by the second unlock", run: reenters},
+	{name: "re-entry", kind: "lock", works: "an owner took its lock twice, and the second unlock freed it", run: reenters},
 	{name: "renewal", kind: "lock", works: "a lock outlived its lease while it was held, and so did several at a time", run: renews},
 	{name: "expiry", kind: "lock", works: "a lock that nobody renewed was free at the end of its lease", run: expires},
 	{name: "inspect", kind: "inspect", works: "Redis says who holds a lock", run: inspects},
@@ -48,7 +48,7 @@ var acts = []act{
 	{name: "plain semaphore", kind: "plain semaphore", works: counted, run: func(ctx context.Context, s *scene) error {
 		return s.counts(ctx, s.one.NewPlainSemaphore(s.name, rlock.Total(1)), s.two.NewPlainSemaphore(s.name, rlock.Total(1)))
 	}},
-	{name: "count-down latch", kind: "count-down latch", works: "a message woke who waited for it", run: opens},
+	{name: "count-down latch", kind: "count-down latch", works: "a message woke the caller that waited for it", run: opens},
 	{
 		name: "sharded pub/sub", works: exclusive,
 		opts:    func(Options) rlock.Option { return rlock.WithShardedPubSub(rlock.ShardedOn) },
@@ -97,7 +97,7 @@ func refused(ctx context.Context, t taker) error {
 	switch hold, err := t.TryAcquire(ctx); {
 	case err == nil:
 		_ = hold.Unlock(ctx)
-		return errors.New("two clients had it at a time")
+		return errors.New("two clients held it at the same time")
 	case !errors.Is(err, rlock.ErrNotAcquired):
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *scene) wakes(
 		case chosen():
 			return nil
 		default:
-			worse = &degradedError{"a release wakes all waiters, and not the next one alone"}
+			worse = &degradedError{"a release wakes all waiters instead of only the next one"}
 		}
 	}
 	return worse
@@ -277,7 +277,7 @@ func inspects(ctx context.Context, s *scene) error {
 	}
 	info, err := lock.Inspect(ctx)
 	if err == nil && (len(info.Holders) != 1 || !info.Holders[0].Own) {
-		err = fmt.Errorf("Redis names %d holders, and not the one", len(info.Holders)) //nolint:staticcheck // Redis is a name
+		err = fmt.Errorf("Redis names %d holders instead of the one", len(info.Holders)) //nolint:staticcheck // Redis is a name
 	}
 	return errors.Join(err, hold.Unlock(ctx))
 }

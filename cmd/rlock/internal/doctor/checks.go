@@ -67,7 +67,7 @@ var checks = []check{
 		fine:  "The user has all rights that locks need.", examine: rights,
 	},
 	{
-		Check:   Check{"try", 26, "with --try: what of rlock does not work here, or not as well as it should", needsPage}, // which came last
+		Check:   Check{"try", 26, "with --try: features of rlock that do not work here, or not as well as they should", needsPage}, // which came last
 		applies: func(d *deployment) bool { return d.opts.Try }, examine: try,
 	},
 	{

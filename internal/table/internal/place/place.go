@@ -102,7 +102,7 @@ func (p *Place) Asks() bool { return p.asks }
 // Stands reports whether the waiter stands in the line, as far as is known.
 func (p *Place) Stands() bool { return p.stands }
 
-// May reports whether the waiter may stand in the line. Then only a release makes sure that it does not.
+// May reports whether the waiter may stand in the line. If so, only a release can make sure that it does not.
 func (p *Place) May() bool { return p.may }
 
 // Epoch returns that of the subscription to the waiter's channel when the latest command was sent.
