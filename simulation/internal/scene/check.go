@@ -43,7 +43,7 @@ func (w *worker) asks(p plan) *attempt {
 				a.shared, o.shared = true, true
 			}
 		}
-		a.shared = a.shared || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
+		a.shared = a.shared || time.Now().Before(t.dropped[a.p]) || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
 	}
 	p.of.waiting = append(p.of.waiting, a)
 	return a

@@ -37,12 +37,13 @@ type target struct {
 	waiting []*attempt
 	tokens  promises.Tokens
 	deeds
-	freeSince time.Time // as the watch sees it; zero means that it is not free
-	kept      time.Time // until when the lock is kept by AtLeast
-	untold    time.Time // until when waiters need not notice that the lock is free
-	last      time.Time // when a worker last began or ended something with it
-	extra     int       // permits that were added for a while
-	taken     int       // how often the processes have taken it
+	freeSince time.Time              // as the watch sees it; zero means that it is not free
+	kept      time.Time              // until when the lock is kept by AtLeast
+	untold    time.Time              // until when waiters need not notice that the lock is free
+	dropped   map[*process]time.Time // until when a process may have it through a hold that its program dropped
+	last      time.Time              // when a worker last began or ended something with it
+	extra     int                    // permits that were added for a while
+	taken     int                    // how often the processes have taken it
 	stray     stray
 	relic     string // the holder in the data with which the server last started again
 }
