@@ -110,7 +110,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
-	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
+	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency+4*w.slowest()
 	// A lease counts while a command waits for a connection.
 	queued := w.Faults.Pool > 0 && errors.Is(err, rlockfault.ErrLate)
 	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {

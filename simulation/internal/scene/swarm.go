@@ -208,8 +208,8 @@ func (s *Scene) drawFaults(r *rand.Rand) {
 	f.LostReply, f.LostSend, f.Repeated = 0.03*r.Float64(), 0.02*r.Float64(), 0.02*r.Float64()
 	f.Silent, f.Late, f.LateMax = 0.01*r.Float64(), 0.03*r.Float64(), 12*time.Second
 	s.WakeUp, s.Overtake = 15*time.Second, 0
-	if r.IntN(4) == 0 { // each command is carried out once, but another one may overtake it
-		*f = simnet.Faults{Latency: f.Latency, Pool: f.Pool, Slow: 3 * f.Slow, SlowMax: f.SlowMax}
+	if r.IntN(4) == 0 && f.Pool == 0 { // each command is carried out once, but another one may overtake it
+		*f = simnet.Faults{Latency: f.Latency, Slow: 3 * f.Slow, SlowMax: f.SlowMax}
 	}
 }
 
