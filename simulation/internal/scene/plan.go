@@ -133,8 +133,11 @@ func (w *worker) draw(t *target) plan {
 // ticketLease draws how long a ticket is good. If its owner may die, others wait for it.
 func (w *worker) ticketLease() time.Duration {
 	all := []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}
-	if w.leavesLocks() {
+	switch {
+	case w.leavesLocks():
 		all = all[:2]
+	case w.loses():
+		all = all[2:] // so that a ticket that nobody gets is still there when that counts as one
 	}
 	return all[w.random.IntN(len(all))]
 }

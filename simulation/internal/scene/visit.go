@@ -110,6 +110,9 @@ func (w *worker) outlives(h *holder, hold *rlock.Hold, lock *rlock.Lock) bool {
 	w.mu.Unlock()
 	w.leaves(h, nil)
 	began := time.Now()
+	if other, ok := w.acquirer(h.of, h.reads).(*rlock.Lock); ok && !h.bare && w.one(2) {
+		lock = other // of the name, as the context says what is to be unlocked
+	}
 	err = lock.Unlock(context.WithoutCancel(ctx))
 	if errors.Is(first, rlock.ErrLost) || errors.Is(first, rlock.ErrClosed) {
 		err = first
