@@ -217,12 +217,30 @@ var about = []struct {
 	has  func(s *scene.Scene) bool
 }{
 	{`^M49$`, func(s *scene.Scene) bool { return s.Monitor && len(s.Nemeses) > 0 }},
-	{`^M4[3-5]$|^table (line (1[1-5]|2[0-3])|names 1)$|table/watch`, func(s *scene.Scene) bool { return s.Peers > 0 }},
+	{`^M43$|^table line (11|13|33)$`, func(s *scene.Scene) bool { return s.Peers > 0 && calm(s) }},
+	{`^M4[45]$|^table (line (1[245]|2[0-3])|names 1)$|table/watch`, func(s *scene.Scene) bool { return s.Peers > 0 }},
+	{`^table stop 6$`, func(s *scene.Scene) bool { return len(s.Nemeses) == 1 && nemesis("shutdown")(s) && s.Faults.Late == 0 }},
 	{`^M3[567]$|^table stop|table/shutdown`, nemesis("shutdown")},
-	{`^M59$|^C(9|10)$|^table ghost|table/unknown`, nemesis("restore|failover")},
-	{`^M(4|32)$|^table N\.3b?$`, nemesis("delete|force")},
+	{`^C10$`, func(s *scene.Scene) bool { return nemesis("restore")(s) && kind("plain")(s) }},
+	{`^table ghost 2$`, calm},
+	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 }},
+	{`^table S\.14[ab]$`, func(s *scene.Scene) bool { return s.Faults.Slow > 0 && s.Faults.SlowMax > 500*time.Millisecond }},
+	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
+	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
+	{`^table 8$`, nemesis("delete|force")},
 	{`^table L\.4b$`, nemesis("cut|hang")},
-	{`^M(2|15|22|24|26|33|41)$|^table (3|4|7|13|L\.2[bc]|T[147]|N\.8b?|K[35]|line (1|14|18|19)|fair [34])$`, func(s *scene.Scene) bool {
+	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
+	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 }},
+	{`^M6$`, func(s *scene.Scene) bool {
+		return nemesis("break|deaf")(s) && s.Workers == 1 && kind("semaphore|rw")(s)
+	}},
+	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return calm(s) && s.Workers > 1 && s.Faults.Latency > 2*time.Millisecond }},
+	{`^M41$|^table line 1$`, func(s *scene.Scene) bool { return s.Workers > 1 && s.Faults.Slow > 0 && s.Faults.Late == 0 }},
+	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
+	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
+	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},
+	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
+	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T[147]|N\.8b?|K[35]|line (14|18|19)|fair [34])$`, func(s *scene.Scene) bool {
 		return s.Faults.Late > 0
 	}},
 	{`lua/fair_|table/seats`, kind("fair")},
@@ -234,6 +252,9 @@ var about = []struct {
 	{`group/`, kind("multi|red")},
 	{`^election`, kind("election")},
 }
+
+// calm reports whether nothing strikes, and no command fails.
+func calm(s *scene.Scene) bool { return len(s.Nemeses) == 0 && s.Faults.Slow == 0 }
 
 // nemesis returns whether a scene has a nemesis.
 func nemesis(of string) func(*scene.Scene) bool {

@@ -31,9 +31,11 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. HoldSuffix .. entry)
-        if type(left) == 'table' then
-          return math.max(ttl, most) -- while a slot moves, a cluster does not answer whether a key is gone
+        local hold = prefix .. ':' .. fields[i] .. HoldSuffix .. entry
+        local left = redis.pcall('PTTL', hold)
+        -- While a slot moves, its old node does not answer whether a key is gone. Its new one answers only for several keys at once.
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
+          return math.max(ttl, most)
         end
         most = math.max(most, left)
         if not few and 2 * most >= ttl then

@@ -1,4 +1,4 @@
--- 7a9a3ea65edc16f9ead0e2746086c527b2091ad7 fenced_line_release
+-- d84ef01d983a6aeedcfcf627496c1c08cf3b2042 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -152,8 +152,9 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(left) == 'table' then
+        local hold = prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry
+        local left = redis.pcall('PTTL', hold)
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
           return math.max(ttl, most)
         end
         most = math.max(most, left)

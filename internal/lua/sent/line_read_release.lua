@@ -1,4 +1,4 @@
--- 1e506d864e63bd9b9f3183ead2d2ac3d58ea019d line_read_release
+-- 2bc4ee2f59731bb7ed4dcf2f2a952fb4c8818cd6 line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -86,8 +86,9 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(left) == 'table' then
+        local hold = prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry
+        local left = redis.pcall('PTTL', hold)
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
           return math.max(ttl, most)
         end
         most = math.max(most, left)

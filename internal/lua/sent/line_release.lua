@@ -1,4 +1,4 @@
--- b123c97b00d611539fedb4659ad74b1d369244d5 line_release
+-- 3b94feca145199362cd028fa2a9e88768adf57c2 line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -142,8 +142,9 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(left) == 'table' then
+        local hold = prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry
+        local left = redis.pcall('PTTL', hold)
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
           return math.max(ttl, most)
         end
         most = math.max(most, left)

@@ -1,4 +1,4 @@
--- 9f6289391e2cf9132d39fa8f9d4c602d68e73a4d lock_release
+-- c046c44de3d886fdebd35dc9afe312438dfd7ba3 lock_release
 -- Generated from ../lock_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, and announces the release if there is a channel. Read holds of the owner of a write lock
@@ -90,8 +90,9 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(left) == 'table' then
+        local hold = prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry
+        local left = redis.pcall('PTTL', hold)
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
           return math.max(ttl, most)
         end
         most = math.max(most, left)

@@ -1,4 +1,4 @@
--- d6e9a74b374259a87cd57764641bcb8316a9a0e6 read_release
+-- 3170d723124104641c37a57a71efdb54b84315ef read_release
 -- Generated from ../read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -83,8 +83,9 @@ local function longest(lock, size, ttl, number)
           return math.max(ttl, most)
         end
         looks = looks + 1
-        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(left) == 'table' then
+        local hold = prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry
+        local left = redis.pcall('PTTL', hold)
+        if type(left) == 'table' or left == -2 and type(redis.pcall('EXISTS', lock, hold)) == 'table' then
           return math.max(ttl, most)
         end
         most = math.max(most, left)

@@ -71,6 +71,7 @@ func TestCluster(t *testing.T) { // the subtests share the cluster
 		{"a command is sent only once", clusterOnce},
 		{"a hung node affects no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
+		{"readers whose slot moves keep their holds", clusterMovingReaders},
 		{"replicas acknowledge writes of any slot", clusterAcks},
 		{"a multi lock spans slots", clusterMulti},
 		{"replicas get no calls", clusterReplicas},
@@ -207,42 +208,6 @@ func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option)
 			return
 		}
 	}
-}
-
-func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
-	t.Helper()
-	logger, _ := testkit.Recording()
-	client := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(2*time.Second))
-	tag := testkit.NewName()
-	hold, err := client.NewLock("1{" + tag + "}").Acquire(t.Context())
-	require.NoError(t, err)
-	moved, err := client.NewLock("2{" + tag + "}").Acquire(t.Context())
-	require.NoError(t, err)
-	from := cluster.MasterOf(t, tag)
-	to := cluster.Nodes[0]
-	if to == from {
-		to = cluster.Nodes[1]
-	}
-	setslot := func(node *redistest.Server, args ...any) {
-		require.NoError(t, node.Client(t).Do(t.Context(), append([]any{"cluster", "setslot", wire.Slot(tag)}, args...)...).Err())
-	}
-	fromID, toID := from.Client(t).ClusterMyID(t.Context()).Val(), to.Client(t).ClusterMyID(t.Context()).Val()
-	setslot(to, "importing", fromID)
-	setslot(from, "migrating", toID)
-	require.NoError(t, from.Client(t).Migrate(t.Context(), "127.0.0.1", fmt.Sprint(to.Port), "2{"+tag+"}", 0, time.Second).Err())
-	for _, h := range []*rlock.Hold{hold, moved} {
-		before := h.Deadline()
-		testkit.Eventually(t, "the hold is renewed on the node that has its key", func() bool { return h.Deadline().After(before) })
-		require.NoError(t, h.Unlock(t.Context()))
-	}
-	err = testkit.Second(client.NewLock("3{" + tag + "}").TryLock(t.Context()))
-	require.ErrorContains(t, err, "TRYAGAIN")
-	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-	waiting := testkit.Async(func() error { return client.NewLock("3{" + tag + "}").Lock(t.Context()) })
-	for _, node := range cluster.Nodes[:3] {
-		setslot(node, "node", toID)
-	}
-	require.NoError(t, testkit.Within(t, "a new lock waits until the slot has moved", waiting))
 }
 
 func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {

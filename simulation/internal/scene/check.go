@@ -24,10 +24,7 @@ const (
 func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.Latency + r.Acks }
 
 // faulty reports whether single commands fail.
-func (s *Scene) faulty() bool {
-	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic > 0 || f.SlowMax > commandTimeout/20
-}
+func (s *Scene) faulty() bool { return s.loses() || s.Faults.SlowMax > commandTimeout/20 }
 
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
@@ -37,13 +34,15 @@ func (w *worker) asks(p plan) *attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.accompany(a, vacant)
-	for _, t := range append(p.of.atoms(), p.of) {
-		for _, o := range t.waiting {
-			if o.p == a.p {
+	for _, other := range w.wanted {
+		for _, o := range other.waiting {
+			if o.p == a.p && other.meets(p.of) {
 				a.shared, o.shared = true, true
 			}
 		}
-		a.shared = a.shared || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
+	}
+	for _, t := range p.of.atoms() {
+		a.shared = a.shared || time.Now().Before(t.dropped[a.p]) || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
 	}
 	p.of.waiting = append(p.of.waiting, a)
 	return a
@@ -53,7 +52,7 @@ func (w *worker) asks(p plan) *attempt {
 func (r *run) accompany(a *attempt, vacant bool) {
 	a.alone = vacant && r.Servers <= 1 && r.Peers == 0 && !r.Unsafe && time.Now().After(r.disturbed)
 	for _, w := range r.wanted {
-		if !slices.ContainsFunc(w.atoms(), func(t *target) bool { return slices.Contains(a.of.atoms(), t) }) {
+		if !w.meets(a.of) {
 			continue
 		}
 		for _, o := range w.waiting {
@@ -111,7 +110,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
-	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
+	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency+4*w.slowest()
 	// A lease counts while a command waits for a connection.
 	queued := w.Faults.Pool > 0 && errors.Is(err, rlockfault.ErrLate)
 	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {
@@ -255,9 +254,19 @@ func (r *run) believes(t *target, h *holder) promises.Owner {
 }
 
 // forgotten reports whether Redis may have forgotten that an owner has a target: it asked for it before a server last forgot something, or
-// somebody freed it by force. A command that does so may come late, and free what a later owner has. The run must be locked.
+// somebody freed it by force. A command that does so may come late, and free what a later owner has. Where only a clock is stepped, an owner
+// may not rely on what it was granted after that, however long before it asked. The run must be locked.
 func (r *run) forgotten(o *holder) bool {
-	return r.Unsafe && (r.forgetting || !o.asked.After(r.forgot) || r.faulty() && slices.Contains(r.Nemeses, nemesisForce))
+	from := o.asked
+	if r.onlyStepsClocks() {
+		from = o.since.Add(-10*r.Faults.Latency - 4*r.slowest())
+	}
+	return r.Unsafe && (r.forgetting || !from.After(r.forgot) || r.faulty() && slices.Contains(r.Nemeses, nemesisForce))
+}
+
+// onlyStepsClocks reports whether a server forgets nothing, but a clock steps.
+func (s *Scene) onlyStepsClocks() bool {
+	return !s.faulty() && !slices.ContainsFunc(s.Nemeses, func(n string) bool { return n != nemesisClock })
 }
 
 // raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.
@@ -282,6 +291,7 @@ func (w *worker) leaves(h *holder, err error) {
 	defer w.mu.Unlock()
 	w.trace.Note("%v unlocks %s: %v", h.p, h.of.name, err)
 	h.ends = true
+	w.outlasts(h, err)
 	h.p.busy += len(h.of.atoms())
 	w.drop(h)
 	if h.atLeast > 0 && err == nil {

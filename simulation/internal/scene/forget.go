@@ -49,14 +49,8 @@ func (w *worker) forgets(t *target, p plan) {
 		return
 	}
 	w.trace.Note("%v drops its hold of %s", w.process, t.name)
-	lease := max(watchdogTimeout, p.renewed)
 	w.mu.Lock()
-	h.ends = true
-	w.drop(h)
-	free := time.Now().Add(endsDropped + lease + w.strayFor())
-	for _, m := range append(t.atoms(), t) {
-		m.untold = later(m.untold, free)
-	}
+	free := w.drops(h)
 	before := w.ended
 	w.mu.Unlock()
 	w.occupied(w.process, len(t.atoms())) // its client has it until the lease ends
@@ -70,6 +64,22 @@ func (w *worker) forgets(t *target, p plan) {
 	if !before {
 		w.wasDropped(t, d)
 	}
+}
+
+// drops notes that the program drops a hold. Until its lease ends, the client has it, and refuses other owners without asking Redis. It returns
+// when that is over. The run must be locked.
+func (r *run) drops(h *holder) time.Time {
+	h.ends = true
+	r.drop(h)
+	free := time.Now().Add(endsDropped + max(watchdogTimeout, h.renewed) + r.strayFor())
+	for _, m := range append(h.of.atoms(), h.of) {
+		m.untold = later(m.untold, free)
+		if m.dropped == nil {
+			m.dropped = make(map[*process]time.Time)
+		}
+		m.dropped[h.p] = free
+	}
+	return free
 }
 
 // lostSight acquires a target, and keeps the hold as long as planned. found is set once the runtime has found that nobody can reach the hold.

@@ -41,6 +41,7 @@ var (
 	safeNemeses = []string{
 		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose, nemesisStop,
 	}
+	departures    = []string{nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose} // of a process, of which the others hear nothing
 	groupNemeses  = []string{nemesisLag, nemesisSwitch, nemesisSlot}
 	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete, nemesisForce}
 )

@@ -17,16 +17,28 @@ func (r *run) notices(t *target) {
 		if h.told || h.blind || h.p.isPaused() || h.lease > 0 || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
 			continue
 		}
-		for _, o := range t.inside {
-			if o == h || o.blind || o.ends || o.since.Before(h.since) || o.p.dead() || o.err() != nil || t.shares() && o.reads && h.reads {
+		from := h.robbed
+		if !from.After(r.forgot) { // what is forgotten may be what had robbed it
+			if o := r.robs(t, h); o == nil {
 				continue
-			}
-			since := later(later(o.since, r.forgot), h.p.resumed())
-			if !r.checks().Unnoticed(r.believes(t, h), t.name, r.moment(since), r.moment(time.Now()), r.noticed(h)) {
-				h.told = true
+			} else if from = later(o.since, r.forgot); o.asked.After(r.forgot) {
+				h.robbed = from
 			}
 		}
+		if since := later(from, h.p.resumed()); !r.checks().Unnoticed(r.believes(t, h), t.name, r.moment(since), r.moment(time.Now()), r.noticed(h)) {
+			h.told = true
+		}
 	}
+}
+
+// robs returns an owner who has got a target since another one did, or nil. The run must be locked.
+func (r *run) robs(t *target, h *holder) *holder {
+	for _, o := range t.inside {
+		if o != h && !o.blind && !o.ends && !o.since.Before(h.since) && !o.p.dead() && o.err() == nil && (!t.shares() || !o.reads || !h.reads) {
+			return o
+		}
+	}
+	return nil
 }
 
 // noticed returns how long an owner may take to notice that it has lost its lock.
@@ -71,19 +83,5 @@ func (r *run) leads(l *leader) {
 	}
 	if l.late++; l.late == 2 {
 		r.checks().Ends(l.ctx, l.p, over)
-	}
-}
-
-// told checks that a shutdown of a process has ended the contexts of its holds. The run must be locked.
-func (r *run) told(h *holder) {
-	if len(h.p.clients) > 1 {
-		return // they are shut down one after the other, and the others may have a majority of the members
-	}
-	if h.p.isPaused() || h.p.stopping.IsZero() || time.Since(h.p.stopping) < 2*glance || h.ctx == nil || h.told {
-		return
-	}
-	if h.ctx.Err() == nil && h.err() == nil {
-		h.told = true
-		r.brokenf("shutdown: %v shuts down, and did not tell the owner of %s", h.p, h.of.name)
 	}
 }

@@ -72,6 +72,9 @@ func (p *plan) String() string {
 // limited reports whether the attempt gives up by itself.
 func (p *plan) limited() bool { return p.try || p.wait+p.deadline+p.cancel > 0 }
 
+// asksLate reports whether the owner asks for the context of its hold only when it is about to unlock.
+func (p *plan) asksLate() bool { return p.visit > 9 && !p.again && p.ticket == 0 }
+
 func (w *worker) draw(t *target) plan {
 	const ms = time.Millisecond
 	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), visit: w.random.IntN(16), verb: w.random.IntN(10), unlocks: w.random.IntN(6), owned: w.one(8), past: w.afterwards()}
@@ -118,8 +121,8 @@ func (w *worker) draw(t *target) plan {
 	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
 	case k < 16 && !t.counts() && t.kind != kindMulti && t.kind != kindRed:
-		p.again = p.lease == 0
-	case k < 21 && t.kind != kindPlain:
+		p.again = true
+	case (k < 21 || p.lease > 0 && k < 40) && t.kind != kindPlain:
 		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
 			p.extend = time.Minute + w.upTo(time.Hour)
 		}
@@ -130,8 +133,11 @@ func (w *worker) draw(t *target) plan {
 // ticketLease draws how long a ticket is good. If its owner may die, others wait for it.
 func (w *worker) ticketLease() time.Duration {
 	all := []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}
-	if w.leavesLocks() {
+	switch {
+	case w.leavesLocks():
 		all = all[:2]
+	case w.loses():
+		all = all[2:] // so that a ticket that nobody gets is still there when that counts as one
 	}
 	return all[w.random.IntN(len(all))]
 }

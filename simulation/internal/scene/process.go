@@ -34,7 +34,9 @@ type process struct {
 	pauses        []span // in which it was stopped; the present one may be longer
 	died          time.Time
 	odd           time.Time         // since when its gauges say something else than its workers
-	stopping      time.Time         // when its shutdown began
+	stopping      time.Time         // when its shutdown began; zero means that none is under way
+	bereft        time.Time         // since when its shutdown need not wait for anybody; zero means that it does
+	shut          bool              // its shutdown has succeeded
 	turns, active int               // how many turns its workers have begun, and how many are under way
 	idle          time.Time         // since when none has been
 	past          []context.Context // of holds that are over

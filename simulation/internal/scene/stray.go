@@ -21,14 +21,20 @@ type stray struct {
 // waiter that has left may be granted the lock for a first term, if the message does not reach it.
 func (r *run) strayFor() time.Duration {
 	switch {
-	case r.faulty():
+	case r.faulty() && r.loses():
 		return 20 * time.Second
 	case len(r.Nemeses) > 0 && r.Unsafe && len(r.Denied) == 0 && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
-		return 2500 * time.Millisecond // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
+		return 2500*time.Millisecond + 4*r.slowest() // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
 	case len(r.Nemeses)+len(r.Denied) > 0 || r.Faults.Panic > 0:
-		return firstTerm + 2*time.Second
+		return firstTerm + 2*time.Second + 4*r.slowest()
 	}
 	return time.Second + 20*r.Faults.Latency + 4*r.slowest()
+}
+
+// loses reports whether single commands are lost, late or repeated, so that their callers do not learn what has become of them.
+func (s *Scene) loses() bool {
+	f := s.Faults
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic > 0
 }
 
 // slowest is how much longer than usual a command may be on its way.

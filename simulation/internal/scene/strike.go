@@ -2,7 +2,6 @@ package scene
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -140,31 +139,6 @@ func (s strike) end(what string, alive int) {
 	s.start(s.random.Uint64())
 }
 
-// shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
-func (s strike) shutdown(limit time.Duration) {
-	s.mu.Lock()
-	s.p.stopping = time.Now()
-	parent := context.Background()
-	if len(s.p.past) > 0 {
-		parent = context.WithoutCancel(s.p.past[0])
-	}
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(parent, limit)
-	defer cancel()
-	for _, c := range s.p.clients {
-		err := c.Shutdown(ctx)
-		s.mu.Lock()
-		if errors.Is(err, rlock.ErrInvalidOption) {
-			s.brokenf("shutdown: that of %v refused the context of a hold that is over: %v", s.p, err)
-		}
-		s.p.stopping = time.Time{}
-		if stats := c.Stats(); err == nil && stats.Held > 0 {
-			s.brokenf("shutdown: that of %v succeeded, and it has %+v", s.p, stats)
-		}
-		s.mu.Unlock()
-	}
-}
-
 // restore starts the server with an old snapshot.
 func (s strike) restore(old *simredis.DB) {
 	s.disturb(leasesEnd + 10*time.Second)
@@ -206,7 +180,11 @@ func (s strike) forget(what string) {
 	case nemesisDelete:
 		locks := slices.DeleteFunc(slices.Clone(s.locks), (*target).counts)
 		if len(locks) > 0 {
-			s.on.Do("DEL", locks[s.random.IntN(len(locks))].name)
+			t := locks[s.random.IntN(len(locks))]
+			s.on.Do("DEL", t.name)
+			s.mu.Lock()
+			t.deleted = time.Now()
+			s.mu.Unlock()
 		}
 	}
 }
@@ -249,6 +227,9 @@ func (s strike) force() {
 	s.p.self.Do(func() { forced, err = lock.ForceUnlock(ctx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err == nil && forced {
+		t.deleted = time.Now()
+	}
 	if slices.Contains(s.Nemeses, nemesisClock) {
 		return // where Redis's clock was set back, what was freed seems older than the hold: a renewal tells of the loss
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
 // wants are the sets of locks that belong together. A scene has one to three of them.
@@ -127,7 +128,7 @@ func (s *Scene) drawOptions(r *rand.Rand) {
 	case 0:
 		s.Options = append(s.Options, rlock.WithAutoPipeline(0))
 	case 1:
-		s.Options = append(s.Options, rlock.WithLazyHandOver())
+		s.Options, s.Lazy = append(s.Options, rlock.WithLazyHandOver()), true
 	case 2:
 		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
 	}
@@ -207,6 +208,9 @@ func (s *Scene) drawFaults(r *rand.Rand) {
 	f.LostReply, f.LostSend, f.Repeated = 0.03*r.Float64(), 0.02*r.Float64(), 0.02*r.Float64()
 	f.Silent, f.Late, f.LateMax = 0.01*r.Float64(), 0.03*r.Float64(), 12*time.Second
 	s.WakeUp, s.Overtake = 15*time.Second, 0
+	if r.IntN(4) == 0 && f.Pool == 0 { // each command is carried out once, but another one may overtake it
+		*f = simnet.Faults{Latency: f.Latency, Slow: 3 * f.Slow, SlowMax: f.SlowMax}
+	}
 }
 
 func (s *Scene) drawNemeses(r *rand.Rand) {

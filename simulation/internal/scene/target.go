@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,13 +38,16 @@ type target struct {
 	waiting []*attempt
 	tokens  promises.Tokens
 	deeds
-	freeSince time.Time // as the watch sees it; zero means that it is not free
-	kept      time.Time // until when the lock is kept by AtLeast
-	untold    time.Time // until when waiters need not notice that the lock is free
-	last      time.Time // when a worker last began or ended something with it
-	extra     int       // permits that were added for a while
-	taken     int       // how often the processes have taken it
+	freeSince time.Time              // as the watch sees it; zero means that it is not free
+	kept      time.Time              // until when the lock is kept by AtLeast
+	untold    time.Time              // until when waiters need not notice that the lock is free
+	dropped   map[*process]time.Time // until when a process may have it through a hold that its program dropped
+	deleted   time.Time              // when somebody last deleted it
+	last      time.Time              // when a worker last began or ended something with it
+	extra     int                    // permits that were added for a while
+	taken     int                    // how often the processes have taken it
 	stray     stray
+	exported  string // the latest ticket
 	relic     string // the holder in the data with which the server last started again
 }
 
@@ -69,6 +73,11 @@ func (t *target) atoms() []*target {
 		return t.members
 	}
 	return []*target{t}
+}
+
+// meets reports whether an acquisition of one target takes a lock that one of the other takes.
+func (t *target) meets(o *target) bool {
+	return slices.ContainsFunc(t.atoms(), func(m *target) bool { return slices.Contains(o.atoms(), m) })
 }
 
 // prepare makes the targets, and gives the semaphores their permits.

@@ -48,6 +48,24 @@ func TestCheckersAreTold(t *testing.T) {
 		"a success while Redis is silent":  {func(r *run, w *worker) { silent(r, w, plan{}, nil) }, "error: p0 got fenced although"},
 		"a short deadline in silence":      {func(r *run, w *worker) { silent(r, w, plan{deadline: 9 * time.Millisecond}, context.DeadlineExceeded) }, "error: an outage was reported to p0 as neither"},
 		"a cancellation that is an outage": {func(r *run, w *worker) { silent(r, w, plan{cancel: 9 * time.Millisecond}, unavailable) }, "error: a cancellation alone"},
+		"contention in silence, because another group of its process waits for a member": {func(r *run, w *worker) {
+			member := find(r, "a b").members[0]
+			other := &target{kind: kindMulti, name: "a", members: []*target{member}}
+			r.wanted = append(r.wanted, other)
+			w.asks(plan{of: other, permits: 1})
+			strike{run: r}.silence(10*time.Second, &w.cuts)
+			w.answered(w.ctx, w.asks(plan{of: find(r, "a b"), permits: 1, try: true}), rlock.ErrNotAcquired)
+		}, ""},
+		"contention in silence, because of a hold that its process dropped": {func(r *run, w *worker) {
+			h := &holder{plan: plan{of: r.locks[0], permits: 1}, p: w.process, since: time.Now(), err: func() error { return nil }}
+			r.drops(h)
+			silent(r, w, plan{try: true}, rlock.ErrNotAcquired)
+		}, ""},
+		"contention in silence, long after that": {func(r *run, w *worker) {
+			h := &holder{plan: plan{of: r.locks[0], permits: 1}, p: w.process, since: time.Now(), err: func() error { return nil }}
+			time.Sleep(time.Until(r.drops(h)))
+			silent(r, w, plan{try: true}, rlock.ErrNotAcquired)
+		}, "error: an outage was reported to p0 as contention"},
 		"a success after the limit": {func(r *run, w *worker) {
 			a := w.asks(plan{of: r.locks[0], permits: 1, deadline: time.Second})
 			time.Sleep(2 * time.Second)

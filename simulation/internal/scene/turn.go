@@ -32,14 +32,16 @@ type holder struct {
 	p        *process
 	asked    time.Time
 	since    time.Time
-	err      func() error    // nil as long as it believes that
-	deadline time.Time       // of the hold when it began; zero means none
-	ends     bool            // it unlocks
-	ctx      context.Context //nolint:containedctx // of the hold; nil means none
-	blind    bool            // it learns of a loss only when it unlocks
-	told     bool            // of something that it did not notice
-	unsure   bool            // nobody tells whether Redis confirmed its unlock
-	uses     []*use          // of what it has
+	err      func() error     // nil as long as it believes that
+	deadline time.Time        // of the hold when it began; zero means none
+	term     func() time.Time // its deadline; nil means that nobody can tell
+	ends     bool             // it unlocks
+	ctx      context.Context  //nolint:containedctx // of the hold; nil means none
+	blind    bool             // it learns of a loss only when it unlocks
+	robbed   time.Time        // since when another owner has had its target; zero means that none has
+	told     bool             // of something that it did not notice
+	unsure   bool             // nobody tells whether Redis confirmed its unlock
+	uses     []*use           // of what it has
 }
 
 // turn uses a target once.
@@ -76,33 +78,64 @@ func (w *worker) turn(t *target) {
 	if err != nil || w.dead() {
 		return
 	}
-	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, ctx: hold.Context(), deadline: hold.Deadline()}
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, deadline: hold.Deadline(), term: hold.Deadline}
+	if !p.asksLate() {
+		h.ctx = hold.Context()
+	}
 	w.enters(a, h, hold.Token())
 	if !p.owned { // an owner outlives the hold, and those who share its context are one
-		defer w.keeps(hold.Context())
+		defer func() { w.keeps(hold.Context()) }()
 	}
+	left := w.spends(lock, hold, h)
+	if left == nil {
+		return
+	}
+	if l, ok := lock.(*rlock.Lock); ok && p.lease+p.atLeast+p.ticket == 0 && !h.p.dead() {
+		if p.visit == 4 && w.outlives(h, left, l) {
+			return
+		}
+		if p.visit == 6 && !p.reads {
+			w.together(h, left, l)
+			return
+		}
+	}
+	if !h.p.dead() {
+		w.unlock(h, left)
+		w.mu.Lock()
+		alone.over(w.run)
+		w.mu.Unlock()
+	}
+}
+
+// spends spends the time for which an owner has a target. It returns the hold that is to be unlocked, or nil if there is none.
+func (w *worker) spends(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock.Hold {
+	p := h.plan
 	w.visit(lock, hold, p)
-	if p.again {
-		w.again(lock, hold)
+	var inner *rlock.Hold
+	if p.again && p.verb < kept {
+		inner = w.again(lock, hold, h)
+	}
+	if p.verb < briefly {
+		w.ends(inner, hold)
+		inner = nil
 	}
 	if p.extend > 0 {
 		w.extend(hold, p.extend)
 	}
 	if p.ticket > 0 {
 		if hold = w.handOff(h, hold); hold == nil {
-			return
+			return nil
 		}
 	}
-	w.use(hold, p)
-	if l, ok := lock.(*rlock.Lock); ok && p.visit == 4 && p.lease+p.atLeast+p.ticket == 0 && !h.p.dead() && w.outlives(h, hold, l) {
-		return
+	w.use(hold, h.plan)
+	if p.again && p.verb >= kept && !w.dead() {
+		inner = w.again(lock, hold, h)
 	}
-	if !h.p.dead() {
-		w.unlock(h, hold)
-		w.mu.Lock()
-		alone.over(w.run)
-		w.mu.Unlock()
+	w.ends(inner, hold)
+	if p.asksLate() && !w.dead() {
+		w.asksLate(hold)
 	}
+	return hold
 }
 
 // use holds the lock for as long as planned.
@@ -145,28 +178,6 @@ func (w *worker) unlocksTwice(h *holder, hold *rlock.Hold, first error) {
 	defer w.occupied(w.process, -len(h.of.atoms()))
 	if err := hold.Unlock(context.Background()); first == nil && !w.dead() {
 		w.unlocksAgain(err, h.of)
-	}
-}
-
-// again acquires the lock as its owner a second time.
-func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold) {
-	w.occupied(w.process, 1)
-	defer w.occupied(w.process, -1)
-	asked := time.Now()
-	inner, err := lock.TryAcquire(hold.Context())
-	w.mu.Lock()
-	w.checks().Reentry(w.process, hold, inner, err)
-	switch {
-	case w.pausedSince(asked) > 0:
-	case err == nil && inner.Err() == nil && time.Until(inner.Deadline()) < (firstTerm-200*time.Millisecond)/4:
-		w.brokenf("nearly over: a re-entry of %v is good for %v", w.process, time.Until(inner.Deadline()))
-	case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-		w.brokenf("re-entry: the owner of %v was refused: %v", w.process, err)
-	}
-	w.class(err)
-	w.mu.Unlock()
-	if err == nil {
-		_ = inner.Unlock(context.Background())
 	}
 }
 
@@ -230,7 +241,19 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	token := w.greatest(h.of)
 	w.trace.Note("%v adopts %s", heir, h.of.name)
 	var adopted *rlock.Hold
-	heir.self.Do(func() { adopted, err = lock.Adopt(w.ctx, ticket) })
+	var lease time.Duration
+	var opts []rlock.AcquireOption
+	if w.one(2) { // which runs out, perhaps
+		lease = 500*time.Millisecond + w.upTo(4*time.Second)
+		opts, h.hold = append(opts, rlock.Lease(lease)), w.upTo(2*lease)
+	}
+	w.mu.Lock()
+	h.lease, h.of.exported = lease, ticket
+	if lease > 0 { // of a question without a reply yet, it may be over
+		h.err = func() error { return rlock.ErrNotHeld }
+	}
+	w.mu.Unlock()
+	heir.self.Do(func() { adopted, err = lock.Adopt(w.ctx, ticket, opts...) })
 	w.occupied(heir, -1)
 	return w.adopted(h, adopted, heir, err, began, token)
 }
@@ -257,10 +280,11 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		h.of.untold = exported.Add(h.ticket) // until then, nobody may have the lock
 		return nil
 	}
-	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0
-	h.ctx = hold.Context()
+	h.p, h.ends, h.err, h.since, h.renewed = heir, false, hold.Err, time.Now(), 0
+	h.ctx, h.deadline, h.term = hold.Context(), hold.Deadline(), hold.Deadline
 	w.trace.Note("%v received %s of %v", heir, h.of.name, w.process)
 	w.raises(h, hold.Token(), token)
+	w.lasts(h)
 	return hold
 }
 

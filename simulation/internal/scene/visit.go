@@ -35,6 +35,9 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 		return
 	}
 	lock, want := c.NewLock(t.name, rlock.NonReentrant()), rlock.ErrReentered
+	w.mu.Lock()
+	ticket := t.exported
+	w.mu.Unlock()
 	var opts []rlock.AcquireOption
 	switch {
 	case t.kind == kindLock && p.verb < 4:
@@ -50,8 +53,13 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 	defer w.occupied(w.process, -1)
 	before := hold.Err()
 	acquire := lock.TryAcquire
-	if want == nil && p.verb >= 6 { // a writer that reads waits for nobody
+	switch {
+	case want == nil && p.verb >= 6: // a writer that reads waits for nobody
 		acquire, opts = lock.Acquire, append(opts, rlock.Wait(10*time.Second))
+	case t.kind == kindLock && p.verb >= 8 && ticket != "": // whoever has the lock needs no ticket
+		acquire = func(ctx context.Context, _ ...rlock.AcquireOption) (*rlock.Hold, error) {
+			return lock.Adopt(ctx, ticket)
+		}
 	}
 	inner, err := acquire(rlock.EnsureOwner(hold.Context()), opts...)
 	known := errors.Is(err, want) || errors.Is(err, rlock.ErrUnavailable) || errors.Is(err, rlock.ErrClosed) || w.isFull(err)
@@ -90,7 +98,7 @@ func (w *worker) outlives(h *holder, hold *rlock.Hold, lock *rlock.Lock) bool {
 		return false
 	}
 	w.mu.Lock()
-	h.err, h.blind, h.ctx = func() error { return nil }, true, nil
+	h.err, h.blind, h.ctx, h.term = func() error { return nil }, true, nil, nil
 	w.mu.Unlock()
 	first := hold.Unlock(context.Background())
 	time.Sleep(w.upTo(w.Hold))
@@ -102,6 +110,9 @@ func (w *worker) outlives(h *holder, hold *rlock.Hold, lock *rlock.Lock) bool {
 	w.mu.Unlock()
 	w.leaves(h, nil)
 	began := time.Now()
+	if other, ok := w.acquirer(h.of, h.reads).(*rlock.Lock); ok && !h.bare && w.one(2) {
+		lock = other // of the name, as the context says what is to be unlocked
+	}
 	err = lock.Unlock(context.WithoutCancel(ctx))
 	if errors.Is(first, rlock.ErrLost) || errors.Is(first, rlock.ErrClosed) {
 		err = first

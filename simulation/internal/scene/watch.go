@@ -45,12 +45,14 @@ func (r *run) watch() {
 			for _, h := range t.inside {
 				r.told(h)
 				r.limits(h)
+				r.keepsUp(h)
 			}
 		}
 		for _, p := range r.processes {
 			if !p.ended && !p.dead() {
 				r.gauge(p)
 			}
+			r.lingers(p)
 		}
 		r.mu.Unlock()
 	}
