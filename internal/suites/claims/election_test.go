@@ -167,7 +167,7 @@ func TestElectionWaitsForLead(t *testing.T) {
 	})
 	testkit.Eventually(t, "it leads", e.IsLeader)
 	cancel()
-	testkit.Eventually(t, "it says so", func() bool { return log.Contains("goes on after its leadership has ended") })
+	testkit.Eventually(t, "it says so", func() bool { return log.Contains("still runs after its leadership has ended") })
 	require.True(t, testkit.Must(client.NewLock(name).IsLocked(t.Context())), "nobody else may lead")
 	require.True(t, e.IsLeader())
 	close(let)
