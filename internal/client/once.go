@@ -47,6 +47,7 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 		r := c.conn.Ask(ctx, q, nil)
 		if r.Err == nil {
 			w.known.Answered()
+			w.GoesOn(sent, true, nil)
 			if tries == 1 && !r.Repeated { // its only command
 				c.finished.add(mark.Keys[0], mark.Args.Number)
 			}

@@ -18,7 +18,7 @@ func Calm(ctx context.Context) context.Context { return driver.Calm(ctx) }
 // it. If code of the user ends the goroutine, the call has had no answer.
 func (c *Client) Alongside(call func() error, done func(error)) {
 	c.Background(func() {
-		err := error(fault.ErrNoAnswer)
+		err := fault.ErrNoAnswer
 		defer func() {
 			if p := recover(); p != nil {
 				err = fault.Panicked(p)

@@ -188,3 +188,30 @@ func TestAFailureBeforeTheSetUpIsForgotten(t *testing.T) {
 		f.until(time.Minute)
 	})
 }
+
+// The answer to a set-up ends a silence, although the acquisition after it may meet another one.
+func TestASetUpEndsASilence(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		s := new(Semaphore)
+		s.Init(f.client(), wire.PlainPermit, name, name)
+		require.NoError(f, s.Total(1))
+		const works = 3 * time.Second
+		f.instead(func(command string, run func() wire.Reply) wire.Reply {
+			if command == "set up" && time.Since(f.start) >= works {
+				return run()
+			}
+			return network()
+		})
+		ctx, cancel := context.WithCancel(f.Context())
+		r := f.async(func() error { _, err := s.Take(ctx, Terms{Op: "acquire"}); return err })
+		f.until(works + commandTimeout - time.Millisecond)
+		f.warned(0)
+		f.until(works + commandTimeout + 2*(time.Second+jitter)) // the longest pauses before the set-up, and between two questions
+		f.warned(1)
+		cancel()
+		<-r.done
+		f.instead(nil)
+		f.until(time.Minute)
+	})
+}
