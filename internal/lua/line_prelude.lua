@@ -3,10 +3,16 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
+-- Returns Redisson's channel, given the key of the line: both have the name by Redisson's rule, behind what they begin with.
+local function baseOf(line, prefix)
+  local ending = string.byte(line, -1) == 125 and #WaitersSuffix + #BracedEnding or #WaitersSuffix -- it ends with a brace
+  return prefix .. string.sub(line, #LatchKey + 1, -1 - ending)
+end
+
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
 -- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
 end
 
 -- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher

@@ -148,7 +148,10 @@ func (k *Kind) InspectCall(n *Names) Call {
 func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 	var c Call
 	if line {
-		c = k.forceCall(n)
+		c = Call{Script: k.Line.Force, Keys: n.LineKeys, Args: Args{Channel: n.base}}
+		if k.Channel == "" {
+			c.Args.Extra = silent
+		}
 	} else {
 		c = Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
 		if k.Queues {
@@ -199,7 +202,7 @@ func (c *Call) Renew(h *Holder, name string) {
 	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
 	case h.kind.Lasting:
-		c.Keys = append(c.Keys, derived(latch, name)+":"+h.clientID()+ownEnding(name))
+		c.Keys = append(c.Keys, derived(lua.LatchKey, name)+":"+h.clientID()+ownEnding(name))
 	case h.kind.RenewKey != "":
 		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
 	default:

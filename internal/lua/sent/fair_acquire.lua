@@ -1,4 +1,4 @@
--- 7a4b946755dbdb5c2a8901d3620c17c1bfc741cb fair_acquire
+-- 08585b4d39ef420b417fe5168d888d55748bac3a fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -125,7 +125,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- f4b7daab8d62a73423caabd75b2c4f6eb9ad245f fenced_line_force
+-- 2f1d2045527c75fb287023be0845aacfccfed76c fenced_line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -85,7 +85,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

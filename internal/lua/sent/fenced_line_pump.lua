@@ -1,4 +1,4 @@
--- 8d5f66a94c325fda46a291a654013b1fc696e747 fenced_line_pump
+-- 921c3e7506cb342366899f8032567ee44295aae0 fenced_line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -54,7 +54,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- ef4da1f1df86e6add14943b5108da0ccfba417d9 line_force
+-- 8a2d83aa1391c0c353d53116a6d7bbce978ff0b3 line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -75,7 +75,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- 68c2cd311c5382c5a9606547768a8416d9a70cf4 line_pump
+-- a69c771858d36f048d06cda00d8876c901ff6172 line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -44,7 +44,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

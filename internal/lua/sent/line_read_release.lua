@@ -1,4 +1,4 @@
--- 1e506d864e63bd9b9f3183ead2d2ac3d58ea019d line_read_release
+-- a51c289da0720be94fb2466f9242a570024d6246 line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -146,7 +146,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

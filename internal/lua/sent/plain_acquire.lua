@@ -1,4 +1,4 @@
--- dd6a3a4f7d296a7e61e5dfe8d819d71237c5b9ef plain_acquire
+-- cf1753c2bb505e20d90140c7bd9a1e23a38c3922 plain_acquire
 -- Generated from ../plain_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
@@ -90,7 +90,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- ecfa7744b40012d04b5c878d9ec398359d55e571 plain_handover
+-- 4266f9778003ecdebfb09bebccf9fec6bba02e86 plain_handover
 -- Generated from ../plain_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder of a plain semaphore to another one that wants as many, and their receipt. A repeated call returns
@@ -29,7 +29,7 @@ local function counter(key)
   return tonumber(value)
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

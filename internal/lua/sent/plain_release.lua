@@ -1,4 +1,4 @@
--- 044fa5330f17bb2763859532210866ecbe756819 plain_release
+-- bbc70a26557fe741aad721e6b59a2ecf7f6c9f49 plain_release
 -- Generated from ../plain_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives back permits of a plain semaphore, or leaves the line, and tells the waiters about free permits. A semaphore that is gone
@@ -115,7 +115,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

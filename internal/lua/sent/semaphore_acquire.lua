@@ -1,4 +1,4 @@
--- 0521794cb94373bb27453743fe183a4232951854 semaphore_acquire
+-- d6e17420be24923d6997737ed8c41d15f00b48c0 semaphore_acquire
 -- Generated from ../semaphore_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
@@ -106,7 +106,7 @@ local function announce(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

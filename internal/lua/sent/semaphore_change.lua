@@ -1,4 +1,4 @@
--- 7024edefca10eda2777e4eaef5e4023122939ef5 semaphore_change
+-- d233370e615e00ffd76de59adcf6c10344f39a45 semaphore_change
 -- Generated from ../semaphore_change.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
@@ -100,7 +100,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- 63dbbfbb4b0b7f65742674e28a6fb383e7f97f32 semaphore_give_back
+-- 0f7670aa377dbb2b623aa1d7788fa3d998b23f17 semaphore_give_back
 -- Generated from ../semaphore_give_back.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back by their ids, all of them or none, and announces that. A repeated call replies the same and changes
@@ -100,7 +100,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- 7c42d7e5637985031adf79c6fc4701e10a670f26 semaphore_handover
+-- bf119c602791906f1f874f945fba729c2dcd7754 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -35,7 +35,7 @@ local function counter(key)
   return tonumber(value)
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- f6d9a833f4271b3e5c1ac47b091cb770cac6cb29 semaphore_release
+-- a1d2a86b8c981943bbce088f7594666820e8cc24 semaphore_release
 -- Generated from ../semaphore_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back, or leaves the line, and tells the waiters about free permits. Does nothing for permits that are not out any
@@ -129,7 +129,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- 6d799fe377a8dacd407f3201bfb22be2c366489e semaphore_set_up
+-- 144ae20b6db1f7cf4856cd3de7c923b82343382c semaphore_set_up
 -- Generated from ../semaphore_set_up.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are still out, because only the
@@ -100,7 +100,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
