@@ -179,6 +179,7 @@ var ownMutants = []mutant{
 	}},
 	{"M41", "a release gives the lock to a waiter of its process that has left", []string{"fleet", "struck", "late"}, []edit{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, string.match(following, ':(%d+)')) == 1 then", "if freed ~= 1 then"},
+		{"internal/lua/line_release.lua", "    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then", "    then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
 		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
@@ -197,7 +198,7 @@ var ownMutants = []mutant{
 		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
-		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. standing)\n", ""},
+		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], mine)\n", ""},
 	}},
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
 		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},

@@ -39,19 +39,26 @@ if found % 3 == 0 then -- written out: Redis would make a function at every run,
 end
 
 -- functions
-local term, publish = ARGV[3] or FirstTerm, ARGV[4] or 'PUBLISH'
+local term, publish, client = ARGV[3] or FirstTerm, ARGV[4] or 'PUBLISH', string.match(ARGV[1], '^(.-):')
 local base = baseOf(KEYS[2], string.byte(ARGV[1], -1) == 101 and RWChannel or LockChannel)
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+local member = ARGV[1] .. '|' .. term .. (token and TokenSuffix or '')
+local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
+if held == 0 and ttl >= 0 and term ~= '' then -- written out: it comes for the first time, and enough processes watch
+  local _, watchers, hearers = listeners(publish, base, beside(base, client))
+  if hearers and (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
+    return {-1 - ttl, now, hearers == 0 and BitUnheard or BitHeard, redis.call('ZRANK', KEYS[2], member)}
+  end
+end
+
+-- functions
+if held == 1 then
   if token then
     return same(KEYS[1], token, ARGV[2])
   end
   extend(KEYS[1], ARGV[2])
   return 0
 end
-
-local now = microseconds()
-local member = ARGV[1] .. '|' .. term .. (token and TokenSuffix or '')
-local ttl, hint = redis.call('PTTL', KEYS[1]), nil
+local hint
 if ttl == -2 then
   if offered(KEYS[2], now) then
     if term == '' then -- it is one of the others

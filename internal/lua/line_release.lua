@@ -24,9 +24,9 @@
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 local left
-if not ARGV[5] then
+if not ARGV[5] or ARGV[5] == '0' then
   left = redis.pcall('EXISTS', KEYS[1], KEYS[2])
-  if left == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
+  if left == 0 and not ARGV[6] then -- written out: Redis would make a function at every run, which takes as long as a command
     if freed ~= 1 or ARGV[3] == '-' then
       return freed
     end
@@ -43,8 +43,42 @@ end
 
 -- functions
 local base, standing, publish = ARGV[2], ARGV[3] or '', ARGV[4] or 'PUBLISH'
-local side = string.sub(ARGV[1], -6) == WriteSuffix and WriteMode or nil
-if side and left == 1 and freed == 1 then
+local mine, next, soon = ARGV[1] .. '|' .. standing, ARGV[6], nil
+local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
+if left == 1 and freed == 1 and not side then -- written out: the first waiter is reached, and nobody else listens who knows of no line
+  local first, able, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), pcall(microseconds)
+  local holder, client, number, term = string.match(first[1] or '', '^((.-):(%d+))|([1-9]%d*)$')
+  if holder and able and first[1] ~= mine and first[1] ~= next
+    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
+    local own = beside(base, client)
+    local others, _, hearers = listeners(publish, base, own)
+    local gone = others == 0 and hearers > 0 and redis.pcall('ZREM', KEYS[2], first[1], WaiterMark .. first[1], mine, WaiterMark .. mine)
+    if type(gone) == 'number' then
+      redis.pcall('HSET', KEYS[1], holder, '1')
+      if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
+        or announce(publish, own, string.format(MessageGranted .. ' %s %.0f %s 0', number, now, term)) == 0 then
+        redis.pcall('DEL', KEYS[1])
+        redis.pcall('ZADD', KEYS[2], first[2], first[1])
+      elseif gone == 1 and (not first[3] or not marks(first[3]) and tonumber(term) == FirstTerm and now - first[4] < 2e6) then
+        if next then
+          enlist(KEYS[2], now, next)
+        end
+        return {1, now, 1, 0, 0, 0}
+      else
+        soon = {term, now}
+      end
+    end
+  end
+end
+
+-- functions
+if soon then -- the rest of that
+  tidy(KEYS[2])
+  forewarn(KEYS[2], 0, publish, base, soon[1], soon[2])
+  append(KEYS[2], soon[2], next or '')
+  return {1, soon[2], 1, 0, 0, 0}
+end
+if side and left == 1 and freed == 1 and not next then
   local rest = redis.pcall('HGETALL', KEYS[1])
   if #rest == 2 and rest[1] == ModeField then -- nobody reads, and nobody is in the line
     redis.call('DEL', KEYS[1])
@@ -54,7 +88,7 @@ if side and left == 1 and freed == 1 then
 end
 
 -- functions
-local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[6] or ''
+local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], next or ''
 local number = string.match(ARGV[1], ':(%d+)')
 local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
@@ -104,7 +138,7 @@ end
 local stood = standing ~= '' and standing ~= '-'
 able = true
 if stood then
-  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. standing)
+  able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then

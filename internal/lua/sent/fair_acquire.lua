@@ -1,4 +1,4 @@
--- 08585b4d39ef420b417fe5168d888d55748bac3a fair_acquire
+-- 5a742bcffc9d9296153a0a20b6d9297f93695a54 fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -85,9 +85,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

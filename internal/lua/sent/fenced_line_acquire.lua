@@ -1,4 +1,4 @@
--- 71cfaf08a3b069f902cad5a2c8d9f96c8524be39 fenced_line_acquire
+-- 5644a3afbcd60ff932f1e3665bc00e166db067c2 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -48,15 +48,55 @@ if found % 3 == 0 then
   end
   return drawn
 end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function baseOf(line, prefix)
+  local ending = string.byte(line, -1) == 125 and #':waiters' + #'{}' or #':waiters'
+  return prefix .. string.sub(line, #'redisson_unlock_latch' + 1, -1 - ending)
+end
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
+local function enlist(line, now, member)
+  redis.call('ZREM', line, '!' .. member)
+  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
+  redis.call('PEXPIRE', line, '300000')
+  return added == 1
+end
+local term, publish, client = ARGV[3] or 3000, ARGV[4] or 'PUBLISH', string.match(ARGV[1], '^(.-):')
+local base = baseOf(KEYS[2], string.byte(ARGV[1], -1) == 101 and 'redisson_rwlock' or 'redisson_lock__channel')
+local member = ARGV[1] .. '|' .. term .. (token and '|t' or '')
+local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
+if held == 0 and ttl >= 0 and term ~= '' then
+  local _, watchers, hearers = listeners(publish, base, beside(base, client))
+  if hearers and (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
+    return {-1 - ttl, now, hearers == 0 and 2 or 4, redis.call('ZRANK', KEYS[2], member)}
+  end
+end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
@@ -95,25 +135,6 @@ local function same(lock, key, lease)
   extend(lock, lease)
   return token
 end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function baseOf(line, prefix)
-  local ending = string.byte(line, -1) == 125 and #':waiters' + #'{}' or #':waiters'
-  return prefix .. string.sub(line, #'redisson_unlock_latch' + 1, -1 - ending)
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
 end
@@ -121,12 +142,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function offered(line, now, pump)
@@ -135,15 +159,10 @@ local function offered(line, now, pump)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -253,12 +272,6 @@ local function grant(lock, line, token, publish, base, now, asker, others)
     size = 100
   end
 end
-local function enlist(line, now, member)
-  redis.call('ZREM', line, '!' .. member)
-  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
-  return added == 1
-end
 local function ahead(line, place, publish, base)
   for dead = 0, math.min(place, 64) - 1 do
     local client = string.match(redis.call('ZRANGE', line, dead, dead)[1], '^(.-):')
@@ -285,18 +298,14 @@ local function stand(line, member, publish, base, now, hint, more)
   end
   return {hint, now, tell, place}
 end
-local term, publish = ARGV[3] or 3000, ARGV[4] or 'PUBLISH'
-local base = baseOf(KEYS[2], string.byte(ARGV[1], -1) == 101 and 'redisson_rwlock' or 'redisson_lock__channel')
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+if held == 1 then
   if token then
     return same(KEYS[1], token, ARGV[2])
   end
   extend(KEYS[1], ARGV[2])
   return 0
 end
-local now = microseconds()
-local member = ARGV[1] .. '|' .. term .. (token and '|t' or '')
-local ttl, hint = redis.call('PTTL', KEYS[1]), nil
+local hint
 if ttl == -2 then
   if offered(KEYS[2], now) then
     if term == '' then

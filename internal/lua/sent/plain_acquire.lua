@@ -1,4 +1,4 @@
--- cf1753c2bb505e20d90140c7bd9a1e23a38c3922 plain_acquire
+-- 14ae07066f4917654552be521bfabd75e6843866 plain_acquire
 -- Generated from ../plain_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
@@ -107,24 +107,27 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
   end
 end
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    tidy(line)
+  end
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -160,7 +163,7 @@ end
 local function enlist(line, now, member)
   redis.call('ZREM', line, '!' .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
+  redis.call('PEXPIRE', line, '300000')
   return added == 1
 end
 local function ahead(line, place, publish, base)

@@ -1,4 +1,4 @@
--- bbc70a26557fe741aad721e6b59a2ecf7f6c9f49 plain_release
+-- 371e0915f14651870b51f348614be735a0581175 plain_release
 -- Generated from ../plain_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives back permits of a plain semaphore, or leaves the line, and tells the waiters about free permits. A semaphore that is gone
@@ -132,12 +132,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

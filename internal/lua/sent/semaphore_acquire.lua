@@ -1,4 +1,4 @@
--- d6e17420be24923d6997737ed8c41d15f00b48c0 semaphore_acquire
+-- a8de8354cb847e8cb64fffe9c5dcbe033cf0d1d3 semaphore_acquire
 -- Generated from ../semaphore_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
@@ -123,24 +123,27 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
   end
 end
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    tidy(line)
+  end
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -176,7 +179,7 @@ end
 local function enlist(line, now, member)
   redis.call('ZREM', line, '!' .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
+  redis.call('PEXPIRE', line, '300000')
   return added == 1
 end
 local function ahead(line, place, publish, base)

@@ -1,4 +1,4 @@
--- d233370e615e00ffd76de59adcf6c10344f39a45 semaphore_change
+-- 886a6d6e5f98857172eb237feab2a53d6a47b199 semaphore_change
 -- Generated from ../semaphore_change.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
@@ -117,12 +117,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

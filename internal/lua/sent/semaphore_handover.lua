@@ -1,4 +1,4 @@
--- bf119c602791906f1f874f945fba729c2dcd7754 semaphore_handover
+-- de0489dd46539cdbd1cbece3676bee063b9c2aec semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -120,12 +120,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

@@ -1,4 +1,4 @@
--- a1d2a86b8c981943bbce088f7594666820e8cc24 semaphore_release
+-- 65b947a7e623417f2df9e53111d2a5d1bb44648e semaphore_release
 -- Generated from ../semaphore_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back, or leaves the line, and tells the waiters about free permits. Does nothing for permits that are not out any
@@ -146,12 +146,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

@@ -1,4 +1,4 @@
--- 144ae20b6db1f7cf4856cd3de7c923b82343382c semaphore_set_up
+-- dc8eb6c082fab159ac5432b1ec898b535a5f72fe semaphore_set_up
 -- Generated from ../semaphore_set_up.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are still out, because only the
@@ -117,12 +117,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)
