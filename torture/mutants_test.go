@@ -256,17 +256,20 @@ var ownMutants = []mutant{
 	}},
 	{"C1", "a repeated acquire of permits takes them again", []string{"./internal/wire TestPermitsCountOnce"}, []edit{
 		{"internal/lua/semaphore_acquire.lua", "  if added == #ids then\n", "  if true then\n"},
+		{"internal/lua/semaphore_acquire.lua", "if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) == 1 then", "if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) then"},
 	}},
 	{"C2", "a release gives back permits that others took back before", []string{"counts"}, []edit{
 		{"internal/lua/semaphore_release.lua", "removed > 0 and", "removed >= 0 and"},
+		{"internal/lua/semaphore_release.lua", "if removed == 1 and redis.pcall", "if type(removed) == 'number' and redis.pcall"},
 		{"internal/lua/semaphore_release.lua", "redis.pcall('INCRBY', KEYS[1], removed)", "redis.pcall('INCRBY', KEYS[1], #ids)"},
 	}},
 	{"C3", "permits are taken back before their leases are over", []string{"quiet"}, []edit{
 		{"internal/lua/semaphore_prelude.lua", "leases, '-inf', string.format('%.0f', now)", "leases, '-inf', string.format('%.0f', now + 1500)"},
 	}},
 	{"C4", "a release of permits wakes nobody", []string{"quiet"}, []edit{
-		{"internal/lua/semaphore_release.lua", "  announceValue(ARGV[5], ARGV[4], value)\n", ""},
-		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])\n", ""},
+		{"internal/lua/semaphore_release.lua", "  announceValue(publish, ARGV[2], value)\n", ""},
+		{"internal/lua/semaphore_release.lua", "      redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.min(value, 2147483647)))\n", ""},
+		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[4] or '', type(value) == 'number' and value or nil, publish, ARGV[2])\n", ""},
 	}},
 	{"C5", "a repeated release gives plain permits back again", []string{"counts"}, []edit{
 		{"internal/lua/plain_release.lua", "local late = receipt and not isOut(receipt)", "local late = false"},

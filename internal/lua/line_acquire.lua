@@ -40,7 +40,7 @@ end
 
 -- functions
 local term, publish, client = ARGV[3] or FirstTerm, ARGV[4] or 'PUBLISH', string.match(ARGV[1], '^(.-):')
-local base = baseOf(KEYS[2], string.byte(ARGV[1], -1) == 101 and RWChannel or LockChannel)
+local base = baseOf(string.byte(ARGV[1], -1) == 101 and RWChannel or LockChannel)
 local member = ARGV[1] .. '|' .. term .. (token and TokenSuffix or '')
 local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
 if held == 0 and ttl >= 0 and term ~= '' then -- written out: it comes for the first time, and enough processes watch

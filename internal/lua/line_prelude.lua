@@ -3,10 +3,9 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
--- Returns Redisson's channel, given the key of the line: both have the name by Redisson's rule, behind what they begin with.
-local function baseOf(line, prefix)
-  local ending = string.byte(line, -1) == 125 and #WaitersSuffix + #BracedEnding or #WaitersSuffix -- it ends with a brace
-  return prefix .. string.sub(line, #LatchKey + 1, -1 - ending)
+-- Returns Redisson's channel, given what it begins with: the rest follows from the name, by Redisson's rule.
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
 end
 
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of

@@ -104,6 +104,8 @@ const (
 	LockChannel = "redisson_lock__channel"
 	// RWChannel begins Redisson's channel of a read-write lock.
 	RWChannel = "redisson_rwlock"
+	// SemaphoreChannel begins Redisson's channel of a semaphore.
+	SemaphoreChannel = "redisson_sc"
 	// HoldSuffix ends the key of a read hold, before a number.
 	HoldSuffix = ":rwlock_timeout:"
 	// WaitersSuffix ends the key of the line, and of the seats of a fair lock.

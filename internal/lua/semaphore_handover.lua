@@ -10,7 +10,8 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] last       the holder that gives the permits up
+-- ARGV[6] last       the id of the last one of the permits that are given up
+-- ARGV[7] id         of the last one of the next holder's permits
 -- returns how many permits are free when given, plus 2^32 if others stand in the line, and 2^33 if somebody listens who knows of
 -- no line; -2 when nothing was done: the last holder has to give its permits back
 -- keeps rules A.1, A.6, E.2
@@ -22,7 +23,7 @@ if wrong then
 elseif not value or value < 0 or redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -2
 end
-local mine, theirs = idsOf(ARGV[1]), idsOf(ARGV[6])
+local mine, theirs = idsOf(ARGV[7]), idsOf(ARGV[6])
 redis.call('ZREM', KEYS[2], '') -- Redis then accepts the rest even when it is out of memory; and this fails if the other ZREM would
 local added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
 local removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0

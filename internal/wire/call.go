@@ -35,6 +35,7 @@ type Args struct {
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
 	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall].
 	Other any
+	ID    any // of the last one of the holder's permits
 	// NextMillis is, for a release to the line, the lease of the next holder of this process, whose member of the line is Other. For a
 	// waiter in a queue, it is the lease that a script may give to it, and NextNumber is 1 if it has been there before.
 	NextMillis, NextNumber int64
@@ -80,22 +81,22 @@ func (c *Call) AppendArgv(argv []any) []any {
 
 // lean appends the arguments of a script that knows the usual ones: the fewer are sent, the less Redis has to do.
 func (c *Call) lean(argv []any) []any {
-	a, n := &c.Args, 2
-	all := [...]any{a.Holder, a.Channel, a.Extra, publishes[a.Publish], nil, a.Other, nil}
+	a := &c.Args
+	argv = append(argv, a.Holder, a.Channel)
+	rest := [...]any{a.Extra, publishes[a.Publish], a.Other, nil, nil}
 	if c.Script.Refuses {
-		all[1] = a.Millis
+		argv[len(argv)-1] = a.Millis
+	} else {
+		rest[2], rest[3], rest[4] = a.Millis, a.Other, a.NextMillis
 	}
-	switch {
-	case a.Other != nil:
-		n, all[4], all[6] = c.Script.Argv, a.Millis, a.NextMillis
-	case a.Millis > 0 && !c.Script.Refuses:
-		n, all[4] = 5, a.Millis
-	case a.Publish != PublishPlain:
-		n = 4
-	case a.Extra != c.Script.Usual:
-		n = 3
+	if a.ID != nil {
+		argv = append(argv, a.ID)
 	}
-	return append(argv, all[:n]...)
+	n, usual := len(rest), [...]any{c.Script.Usual, publishes[PublishPlain], noWait, nil, noWait}
+	for n > 0 && (rest[n-1] == nil || rest[n-1] == usual[n-1]) {
+		n--
+	}
+	return append(argv, rest[:n]...)
 }
 
 // Unlined reports whether the call, of which the user may not touch a key, can do without the line, and takes that from it.

@@ -23,6 +23,8 @@ func (s Standing) text() any {
 	switch ms := Millis(s.Term); {
 	case s.Term == 0:
 		return empty
+	case ms == 0 && !s.Token:
+		return woken
 	case ms == lua.FirstTerm && s.Token:
 		return commonWithToken
 	case ms == lua.FirstTerm:
@@ -40,6 +42,8 @@ const FirstTerm = lua.FirstTerm * time.Millisecond
 // The most common standings as they are sent, boxed once.
 var (
 	common, commonWithToken any = strconv.Itoa(lua.FirstTerm), strconv.Itoa(lua.FirstTerm) + lua.TokenSuffix
+
+	woken any = "0"
 
 	// silent is the standing in a release of a kind that never stands in the line and announces nothing.
 	silent any = "-"
@@ -59,9 +63,7 @@ func (l *Line) Stands() bool { return l != nil && l.Acquire != nil }
 // Stand returns the call that makes it the holder, or else puts it in the line, with the term of the lease that a script may
 // give to it there, or [Woken]. A term of zero means that it does not wait.
 func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
-	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.base, Extra: Standing{Term: term}.text(),
-	}}
+	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: h.args(lease, n.base, Standing{Term: term}.text())}
 }
 
 // Give returns the call that frees the lock, or makes it leave the line, and gives the lock to whoever is next. A tombstone of
@@ -69,10 +71,7 @@ func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
 // means that it never did. next comes behind the waiters of the line; nil means that there is none. A next holder that needs a token
 // is left out if this one needs none, because the script cannot draw it.
 func (h *Holder) Give(n *Names, tombstone, term time.Duration, next *Next) Call {
-	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: Args{
-		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.base,
-		Extra: Standing{term, h.kind.Tokens}.text(),
-	}}
+	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: h.args(tombstone, n.base, Standing{term, h.kind.Tokens}.text())}
 	if h.kind.Channel == "" {
 		c.Args.Extra = silent
 	}

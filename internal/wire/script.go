@@ -43,27 +43,21 @@ var (
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
 	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
-	writeAcquire = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
-	writeRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
-	writeForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	fencedWriteAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
-
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
-	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
+	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 6, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true},
 		lua.SemaphoreAcquire)
-	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreRelease)
+	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Usual: empty, Announces: true}, lua.SemaphoreRelease)
 	semaphoreRenew   = newScript(Script{Keys: 1}, lua.SemaphoreRenew)
 
-	plainAcquire = newScript(Script{Keys: 1, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
-	plainRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
+	plainAcquire = newScript(Script{Keys: 1, Argv: 5, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
+	plainRelease = newScript(Script{Keys: 1, Argv: 5, Usual: empty, Announces: true}, lua.PlainRelease)
 	plainRenew   = newScript(Script{Keys: 1}, lua.PlainRenew)
 
-	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreHandover)
+	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.SemaphoreHandover)
 	plainHandOver     = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandover)
 
 	semaphorePump = newScript(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)

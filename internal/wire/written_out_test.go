@@ -222,6 +222,7 @@ func (w *twins) holder(k *wire.Kind, n *wire.Names, client string) *wire.Holder 
 	w.number++
 	h := wire.NewHolder(k, n, clientID(client), w.number)
 	w.known = append(w.known, &h)
+	w.known = w.known[max(0, len(w.known)-40):]
 	return &h
 }
 
@@ -233,8 +234,10 @@ func TestWhatIsWrittenOutDoesTheSame(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	reached := map[string]int{}
-	steps := []func(*twins, string){(*twins).stepOfLocks, (*twins).stepOfLocks, (*twins).stepOfWriteLocks}
-	for round := range 18 {
+	steps := []func(*twins, string){
+		(*twins).stepOfLocks, (*twins).stepOfPermits, (*twins).stepOfLocks, (*twins).stepOfPermits, (*twins).stepOfWriteLocks,
+	}
+	for round := range 25 {
 		w := newTwins(t, scripts, reached, rand.New(rand.NewPCG(seed, uint64(round))))
 		w.steps = 38 + round%3
 		if round%2 == 0 {
@@ -255,6 +258,60 @@ func (w *twins) stepOfLocks(name string) {
 
 func (w *twins) stepOfWriteLocks(name string) {
 	w.stepOfLine(name, wire.Write, wire.Write, wire.FencedWrite)
+}
+
+// stepOfPermits does something with a semaphore.
+func (w *twins) stepOfPermits(name string) {
+	client := string(rune('A' + w.random.IntN(4)))
+	k := wire.Permit.Of(max(1, w.random.IntN(6)-2))
+	n := wire.NewNames(k, name, clientID(client))
+	h := w.holder(k, n, client)
+	standing := []time.Duration{wire.Woken, wire.Woken, 0}[w.random.IntN(3)]
+	lease := []time.Duration{time.Second, time.Minute}[w.random.IntN(2)]
+	old := w.known[w.random.IntN(len(w.known))]
+	for range 30 { // until it has permits
+		other := w.known[w.random.IntN(len(w.known))]
+		if w.servers[0].Do("ZSCORE", fmt.Sprint(n.Keys[1]), fmt.Sprint(other.Give(n, 0, 0, nil).Args.ID)) != nil {
+			old = other
+			break
+		}
+	}
+	if len(w.log) == 0 {
+		w.do("SET", name, "4")
+		for _, client := range "ABCD" {
+			w.listen(string(client), wire.NewNames(k, name, clientID(string(client))).Own())
+		}
+	}
+	switch w.random.IntN(w.steps) {
+	default:
+		w.run(h.Stand(n, lease, standing))
+	case 10, 11:
+		w.run(h.Acquire(n, lease, nil))
+	case 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24:
+		w.run(old.Give(n, time.Duration(w.random.IntN(8)/7)*time.Minute, standing, nil))
+	case 25, 26:
+		if len(w.past) > 0 {
+			w.run(w.past[len(w.past)-1-w.random.IntN(min(len(w.past), 10))])
+		}
+	case 27, 28:
+		w.run(old.Release(n, 0))
+	case 29, 30, 31:
+		w.run(h.HandOver(n, old, lease, w.one(2)))
+	case 32:
+		w.do("SET", name, []string{"4", "4", "4", "2", "-1", "x", "3000000000", "9223372036854775807"}[w.random.IntN(8)])
+		w.do("PEXPIRE", name, []string{"5000", "0"}[w.random.IntN(2)])
+	case 33:
+		w.do("SET", name, "4")
+	case 34:
+		w.do("ACL", "SETUSER", "default", []string{"+decrby", "-decrby", "+incrby", "-incrby"}[w.random.IntN(4)])
+	case 36:
+		w.do("FLUSHALL")
+		w.do("SET", name, "3")
+	case 37:
+		w.listen(client, n.Own())
+	case 38, 39:
+		w.listen(fmt.Sprint(client, " as one of the others"), n.Base())
+	}
 }
 
 // stepOfLine does something with a lock of one of these kinds.

@@ -1,4 +1,4 @@
--- 5644a3afbcd60ff932f1e3665bc00e166db067c2 fenced_line_acquire
+-- cee59e2527a00ded686e0b2f656ca82c822e1cf6 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -52,9 +52,8 @@ local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
-local function baseOf(line, prefix)
-  local ending = string.byte(line, -1) == 125 and #':waiters' + #'{}' or #':waiters'
-  return prefix .. string.sub(line, #'redisson_unlock_latch' + 1, -1 - ending)
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -79,7 +78,7 @@ local function enlist(line, now, member)
   return added == 1
 end
 local term, publish, client = ARGV[3] or 3000, ARGV[4] or 'PUBLISH', string.match(ARGV[1], '^(.-):')
-local base = baseOf(KEYS[2], string.byte(ARGV[1], -1) == 101 and 'redisson_rwlock' or 'redisson_lock__channel')
+local base = baseOf(string.byte(ARGV[1], -1) == 101 and 'redisson_rwlock' or 'redisson_lock__channel')
 local member = ARGV[1] .. '|' .. term .. (token and '|t' or '')
 local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
 if held == 0 and ttl >= 0 and term ~= '' then

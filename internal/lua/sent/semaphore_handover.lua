@@ -1,4 +1,4 @@
--- de0489dd46539cdbd1cbece3676bee063b9c2aec semaphore_handover
+-- d4e732b34cc52856082dce8745c41072b2298b23 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -13,7 +13,8 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] last       the holder that gives the permits up
+-- ARGV[6] last       the id of the last one of the permits that are given up
+-- ARGV[7] id         of the last one of the next holder's permits
 -- returns how many permits are free when given, plus 2^32 if others stand in the line, and 2^33 if somebody listens who knows of
 -- no line; -2 when nothing was done: the last holder has to give its permits back
 -- keeps rules A.1, A.6, E.2
@@ -45,17 +46,10 @@ local function listeners(publish, base, own)
   end
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
-end
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end
@@ -84,7 +78,7 @@ if wrong then
 elseif not value or value < 0 or redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -2
 end
-local mine, theirs = idsOf(ARGV[1]), idsOf(ARGV[6])
+local mine, theirs = idsOf(ARGV[7]), idsOf(ARGV[6])
 redis.call('ZREM', KEYS[2], '')
 local added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
 local removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0
