@@ -292,6 +292,7 @@ var ownMutants = []mutant{
 	}},
 	{"C8", "a hand-over leaves the last holder its permits", []string{"counts"}, []edit{
 		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], unpack(theirs)) or 0", "#mine or 0"},
+		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], ARGV[6]) or 0", "1 or 0"},
 	}},
 	{"X1", "the context of a hold that is over stands for its owner", []string{"quiet"}, []edit{
 		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},

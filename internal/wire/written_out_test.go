@@ -36,7 +36,11 @@ func blocks(source string, change func(block string) string) string {
 	var out []string
 	for i := 0; i < len(lines); i++ {
 		begin, _, found := strings.Cut(lines[i], "if ")
-		if !found || strings.TrimSpace(begin) != "" || !strings.Contains(lines[i], " then -- written out") {
+		condition := lines[i]
+		if i+1 < len(lines) && !strings.Contains(condition, " then") {
+			condition = lines[i+1] // it has two lines
+		}
+		if !found || strings.TrimSpace(begin) != "" || !strings.Contains(condition, " then -- written out") {
 			out = append(out, lines[i])
 			continue
 		}
@@ -133,7 +137,7 @@ func (w *twins) run(c wire.Call) {
 		wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishSharded, wire.PublishBoth,
 	}[w.random.IntN(7)]
 	args := simredis.Command(&c, true)
-	w.log = append(w.log, fmt.Sprint(w.now.Sub(time.Unix(1_700_000_000, 0)), " ", args[2:]))
+	w.log = append(w.log, fmt.Sprintf("%v %q", w.now.Sub(time.Unix(1_700_000_000, 0)), args[2:]))
 	var replies [2]any
 	var states [2][]string
 	texts := w.scripts[c.Script.Digest]
@@ -287,7 +291,7 @@ func (w *twins) stepOfPermits(name string) {
 		w.run(h.Stand(n, lease, standing))
 	case 10, 11:
 		w.run(h.Acquire(n, lease, nil))
-	case 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24:
+	case 12, 13, 14, 15, 16, 17, 18, 19, 20, 21:
 		w.run(old.Give(n, time.Duration(w.random.IntN(8)/7)*time.Minute, standing, nil))
 	case 25, 26:
 		if len(w.past) > 0 {
@@ -295,8 +299,13 @@ func (w *twins) stepOfPermits(name string) {
 		}
 	case 27, 28:
 		w.run(old.Release(n, 0))
-	case 29, 30, 31:
-		w.run(h.HandOver(n, old, lease, w.one(2)))
+	case 22, 23, 24, 29, 30, 31:
+		if other := w.known[w.random.IntN(len(w.known))]; w.one(4) {
+			h = other
+		}
+		if old.Permits() == h.Permits() {
+			w.run(h.HandOver(n, old, lease, w.one(2)))
+		}
 	case 32:
 		w.do("SET", name, []string{"4", "4", "4", "2", "-1", "x", "3000000000", "9223372036854775807"}[w.random.IntN(8)])
 		w.do("PEXPIRE", name, []string{"5000", "0"}[w.random.IntN(2)])

@@ -1,4 +1,4 @@
--- d4e732b34cc52856082dce8745c41072b2298b23 semaphore_handover
+-- a0f180b13f431a3cbfb8c03df14b70360f0d8503 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -20,6 +20,29 @@
 -- keeps rules A.1, A.6, E.2
 -- for semaphore
 
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local free, added, removed = redis.call('GET', KEYS[1]), nil, nil
+if KEYS[4] and string.sub(ARGV[7], 15) == '\0\0' and free and string.find(free, '^%d%d?%d?%d?$')
+  and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 0 then
+  redis.call('ZREM', KEYS[2], '')
+  local time = redis.call('TIME')
+  local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]
+  added = redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', ends), ARGV[7])
+  removed = added == 1 and redis.call('ZREM', KEYS[2], ARGV[6]) or 0
+  if removed == 1 and redis.call('EXISTS', KEYS[4]) == 0 then
+    return tonumber(free) + (listeners(ARGV[5], ARGV[4]) > 0 and 8589934592 or 0)
+  end
+end
 local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,17 +57,6 @@ local function counter(key)
     return nil, redis.error_reply('ERR the value is not a count: "' .. shown .. '"')
   end
   return tonumber(value)
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 local function idsOf(last)
   local ids, high, low = {}, string.byte(last, 15, 16)
@@ -75,13 +87,15 @@ end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-elseif not value or value < 0 or redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+elseif not value or value < 0 or not added and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -2
 end
 local mine, theirs = idsOf(ARGV[7]), idsOf(ARGV[6])
-redis.call('ZREM', KEYS[2], '')
-local added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
-local removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0
+if not added then
+  redis.call('ZREM', KEYS[2], '')
+  added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
+  removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0
+end
 if removed < #mine and (added > 0 or out(KEYS[2], theirs) ~= 0) then
   if added > 0 then
     redis.call('ZREM', KEYS[2], unpack(mine))
