@@ -52,7 +52,8 @@ if left == 1 and freed == 1 and not side then -- written out: the first waiter i
     and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
     local own = beside(base, client)
     local others, _, hearers = listeners(publish, base, own)
-    local gone = others == 0 and hearers > 0 and redis.pcall('ZREM', KEYS[2], first[1], WaiterMark .. first[1], mine, WaiterMark .. mine)
+    local gone = others == 0 and hearers and hearers > 0
+      and redis.pcall('ZREM', KEYS[2], first[1], WaiterMark .. first[1], mine, WaiterMark .. mine)
     if type(gone) == 'number' then
       redis.pcall('HSET', KEYS[1], holder, '1')
       if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1

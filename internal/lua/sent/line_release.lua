@@ -1,4 +1,4 @@
--- aa51a0d7f741e9a77663ebf3ac01f46512de8d0f line_release
+-- 282514e536c7ba39227e21dc6343f0593c8a8bb5 line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -84,7 +84,8 @@ if left == 1 and freed == 1 and not side then
     and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
     local own = beside(base, client)
     local others, _, hearers = listeners(publish, base, own)
-    local gone = others == 0 and hearers > 0 and redis.pcall('ZREM', KEYS[2], first[1], '!' .. first[1], mine, '!' .. mine)
+    local gone = others == 0 and hearers and hearers > 0
+      and redis.pcall('ZREM', KEYS[2], first[1], '!' .. first[1], mine, '!' .. mine)
     if type(gone) == 'number' then
       redis.pcall('HSET', KEYS[1], holder, '1')
       if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
