@@ -178,7 +178,8 @@ var ownMutants = []mutant{
 		{"internal/lua/line_prelude.lua", "elseif holder and hears(publish, beside(base, client)) then", "elseif holder then"},
 	}},
 	{"M41", "a release gives the lock to a waiter of its process that has left", []string{"fleet", "struck", "late"}, []edit{
-		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
+		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, string.match(following, ':(%d+)')) == 1 then", "if freed ~= 1 then"},
+		{"internal/lua/line_release.lua", "    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then", "    then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
 		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
@@ -197,7 +198,7 @@ var ownMutants = []mutant{
 		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
-		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
+		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], mine)\n", ""},
 	}},
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
 		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
@@ -255,17 +256,20 @@ var ownMutants = []mutant{
 	}},
 	{"C1", "a repeated acquire of permits takes them again", []string{"./internal/wire TestPermitsCountOnce"}, []edit{
 		{"internal/lua/semaphore_acquire.lua", "  if added == #ids then\n", "  if true then\n"},
+		{"internal/lua/semaphore_acquire.lua", "if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) == 1 then", "if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) then"},
 	}},
 	{"C2", "a release gives back permits that others took back before", []string{"counts"}, []edit{
 		{"internal/lua/semaphore_release.lua", "removed > 0 and", "removed >= 0 and"},
+		{"internal/lua/semaphore_release.lua", "if removed == 1 and redis.pcall", "if type(removed) == 'number' and redis.pcall"},
 		{"internal/lua/semaphore_release.lua", "redis.pcall('INCRBY', KEYS[1], removed)", "redis.pcall('INCRBY', KEYS[1], #ids)"},
 	}},
 	{"C3", "permits are taken back before their leases are over", []string{"quiet"}, []edit{
 		{"internal/lua/semaphore_prelude.lua", "leases, '-inf', string.format('%.0f', now)", "leases, '-inf', string.format('%.0f', now + 1500)"},
 	}},
 	{"C4", "a release of permits wakes nobody", []string{"quiet"}, []edit{
-		{"internal/lua/semaphore_release.lua", "  announceValue(ARGV[5], ARGV[4], value)\n", ""},
-		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])\n", ""},
+		{"internal/lua/semaphore_release.lua", "  announceValue(publish, ARGV[2], value)\n", ""},
+		{"internal/lua/semaphore_release.lua", "      redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.min(value, 2147483647)))\n", ""},
+		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[4] or '', type(value) == 'number' and value or nil, publish, ARGV[2])\n", ""},
 	}},
 	{"C5", "a repeated release gives plain permits back again", []string{"counts"}, []edit{
 		{"internal/lua/plain_release.lua", "local late = receipt and not isOut(receipt)", "local late = false"},
@@ -288,6 +292,7 @@ var ownMutants = []mutant{
 	}},
 	{"C8", "a hand-over leaves the last holder its permits", []string{"counts"}, []edit{
 		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], unpack(theirs)) or 0", "#mine or 0"},
+		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], ARGV[6]) or 0", "1 or 0"},
 	}},
 	{"X1", "the context of a hold that is over stands for its owner", []string{"quiet"}, []edit{
 		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},

@@ -39,10 +39,10 @@ type pair struct {
 
 // pairs are what the root's verbs do.
 var pairs = []pair{
-	{"plain context", 9, false, lockAndUnlock},
-	{"context that can end", 11, true, lockAndUnlock},
-	{"hold", 15, true, holdAndUnlock},
-	{"single attempt", 10, false, tryLockAndUnlock},
+	{"plain context", 7, false, lockAndUnlock},
+	{"context that can end", 9, true, lockAndUnlock},
+	{"hold", 13, true, holdAndUnlock},
+	{"single attempt", 8, false, tryLockAndUnlock},
 }
 
 func lockAndUnlock(ctx context.Context, l *Lock) error {

@@ -33,7 +33,7 @@ if found >= 4 then
   end
   found = found - 4
 end
-if found == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
+if found == 0 then -- without functions: Redis would make them at every run, each in the time of a command
   local drawn = token and raise(token) or 0
   redis.call('HSET', KEYS[1], ARGV[1], 1)
   local leased = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])

@@ -3,10 +3,15 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
+-- Returns Redisson's channel, given what it begins with: the rest follows from the name, by Redisson's rule.
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
+end
+
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
 -- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
 end
 
 -- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher
@@ -45,13 +50,18 @@ local function marks(member)
   return first == 33 or first == 35 -- ! or #
 end
 
+-- Removes the line if nothing but marks is left of it.
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
+
 -- Removes a waiter from the line. The last waiter takes the marks with it.
 local function forget(line, member)
   if redis.call('ZREM', line, member, WaiterMark .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 
@@ -64,18 +74,20 @@ local function offered(line, now, pump)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 
+-- Returns whether a process was asked to watch within a second.
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, WatchMark) or nil)
+  local age = at and math.floor(now / 1000) - (at - WatchScore)
+  return age and age >= 0 and age < 1000
+end
+
 -- Returns whether somebody has to be asked to watch, because fewer than two do and nobody was asked within a second, or nobody
 -- does and the lock is about to be in the hands of the others. Notes that somebody is.
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, WatchMark) or nil), math.floor(now / 1000)
-  local age = at and ms - (at - WatchScore)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', WatchScore + ms), WatchMark)
+  redis.call('ZADD', line, string.format('%.0f', WatchScore + math.floor(now / 1000)), WatchMark)
   return true
 end
 
@@ -225,7 +237,7 @@ end
 local function enlist(line, now, member)
   redis.call('ZREM', line, WaiterMark .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
+  redis.call('PEXPIRE', line, '300000')
   return added == 1
 end
 

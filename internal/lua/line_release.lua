@@ -4,18 +4,16 @@
 --
 -- KEYS[1] lock   hash: holder -> count; a read-write lock also has a mode
 -- KEYS[2] line   zset: waiter -> Unix us of its arrival
--- KEYS[3] token  the latest token, or else the tombstones
+-- KEYS[3] token  the latest token, or else the tombstones, absent if there is neither ARGV[5] nor ARGV[6]
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[1] holder
--- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
--- ARGV[3] number    of the holder
--- ARGV[4] base      Redisson's channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing  ends its member of the line; empty means that it never stood there, and - that its kind never does and
+-- ARGV[2] base      Redisson's channel
+-- ARGV[3] standing  ends its member of the line; absent or empty means that it never stood there, and - that its kind never does and
 -- tells nobody of a release for which nobody stands in the line
--- ARGV[7] next      the member of the next holder of this process; absent if there is none, as are the following
--- ARGV[8] lease     ms, of the next holder
--- ARGV[9] number    of the next holder
+-- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[5] lifetime  ms of the number's tombstone; 0 or absent (no tombstone) when every command with this number got a reply
+-- ARGV[6] next      the member of the next holder of this process; absent if there is none, as is the following
+-- ARGV[7] lease     ms, of the next holder
 -- returns 1 when freed, 0 when not held; where somebody else is concerned {1 or 0, Unix us, what, the token of the next holder
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
@@ -25,86 +23,123 @@
 -- with tokens for fenced, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
-local plain, left = not ARGV[7] and ARGV[2] == '0', nil
-if plain then
+local left
+if not ARGV[5] or ARGV[5] == '0' then
   left = redis.pcall('EXISTS', KEYS[1], KEYS[2])
-  if left == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
-    if freed ~= 1 or ARGV[6] == '-' then
+  if left == 0 and not ARGV[6] then -- written out: Redis would make a function at every run, which takes as long as a command
+    if freed ~= 1 or ARGV[3] == '-' then
       return freed
     end
-    if ARGV[5] == 'PUBLISH' then
-      redis.pcall('PUBLISH', ARGV[4], MessageFree)
+    if not ARGV[4] then
+      redis.pcall('PUBLISH', ARGV[2], MessageFree)
       return 1
     end
-    if ARGV[5] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[4], MessageFree)
+    if ARGV[4] == 'SPUBLISH' then
+      redis.pcall('SPUBLISH', ARGV[2], MessageFree)
       return 1
     end
   end
 end
 
 -- functions
-if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == WriteSuffix then
+local base, standing, publish = ARGV[2], ARGV[3] or '', ARGV[4] or 'PUBLISH'
+local mine, next, soon = ARGV[1] .. '|' .. standing, ARGV[6], nil
+local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
+if left == 1 and freed == 1 and not side then -- written out: the first waiter is reached, and nobody else listens who knows of no line
+  local first, able, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), pcall(microseconds)
+  local holder, client, number, term = string.match(first[1] or '', '^((.-):(%d+))|([1-9]%d*)$')
+  if holder and able and first[1] ~= mine and first[1] ~= next
+    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
+    local own = beside(base, client)
+    local others, _, hearers = listeners(publish, base, own)
+    local gone = others == 0 and hearers and hearers > 0
+      and redis.pcall('ZREM', KEYS[2], first[1], WaiterMark .. first[1], mine, WaiterMark .. mine)
+    if type(gone) == 'number' then
+      redis.pcall('HSET', KEYS[1], holder, '1')
+      if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
+        or announce(publish, own, string.format(MessageGranted .. ' %s %.0f %s 0', number, now, term)) == 0 then
+        redis.pcall('DEL', KEYS[1])
+        redis.pcall('ZADD', KEYS[2], first[2], first[1])
+      elseif gone == 1 and (not first[3] or not marks(first[3]) and tonumber(term) == FirstTerm and now - first[4] < 2e6) then
+        if next then
+          enlist(KEYS[2], now, next)
+        end
+        return {1, now, 1, 0, 0, 0}
+      else
+        soon = {term, now}
+      end
+    end
+  end
+end
+
+-- functions
+if soon then -- the rest of that
+  tidy(KEYS[2])
+  forewarn(KEYS[2], 0, publish, base, soon[1], soon[2])
+  append(KEYS[2], soon[2], next or '')
+  return {1, soon[2], 1, 0, 0, 0}
+end
+if side and left == 1 and freed == 1 and not next then
   local rest = redis.pcall('HGETALL', KEYS[1])
   if #rest == 2 and rest[1] == ModeField then -- nobody reads, and nobody is in the line
     redis.call('DEL', KEYS[1])
-    announceFree(ARGV[5], ARGV[4], WriteMode)
+    announceFree(publish, base, WriteMode)
     return 1
   end
 end
 
 -- functions
-local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7] or ''
-local side = string.sub(ARGV[1], -6) == WriteSuffix and WriteMode or nil
-local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
+local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], next or ''
+local number = string.match(ARGV[1], ':(%d+)')
+local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
-  local reads = leaveWrite(KEYS[1], ARGV[3])
+  local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
-    announceFree(ARGV[5], ARGV[4], side)
-    pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], reads)
+    announceFree(publish, base, side)
+    pcall(forewarn, KEYS[2], 0, publish, base, reads)
     return able and 1 or failure(reply)
   end
   left = nil
 end
 if not able then
-  if freed == 1 and ARGV[6] ~= '-' then
-    announceFree(ARGV[5], ARGV[4], side)
+  if freed == 1 and standing ~= '-' then
+    announceFree(publish, base, side)
   end
   return failure(reply)
 end
 -- A release that frees nothing may be a late repetition: its next holder may have come and gone.
-if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then
+if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, string.match(following, ':(%d+)')) == 1 then
   following = ''
 end
 left = left or redis.pcall('EXISTS', KEYS[1], KEYS[2])
 if left == 0 then
   if following == '' then
-    if freed == 1 and ARGV[6] ~= '-' then
-      announceFree(ARGV[5], ARGV[4], side)
+    if freed == 1 and standing ~= '-' then
+      announceFree(publish, base, side)
     end
     return freed
   end
-  local others = listeners(ARGV[5], ARGV[4])
+  local others = listeners(publish, base)
   local now, drawn = nil, 0
   able, now = pcall(microseconds)
   if able and others == 0 and token and string.sub(following, -2) == TokenSuffix then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then
-    if able and not create(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
+    if able and not create(KEYS[1], ARGV[7], string.match(following, '^[^|]*')) then
       return {1, now, 2, drawn, 0, 0}
     end
-    announceFree(ARGV[5], ARGV[4], side)
+    announceFree(publish, base, side)
     return 1
   end
 end
 
 -- functions
 -- While a slot moves, a cluster does not answer whether a key is gone. What a user has no right to is not hidden, though.
-local stood = ARGV[6] ~= '' and ARGV[6] ~= '-'
+local stood = standing ~= '' and standing ~= '-'
 able = true
 if stood then
-  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])
+  able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
@@ -115,14 +150,14 @@ if able and type(left) == 'number' then
     if not stood then
       mayRemove(KEYS[2])
     end
-    return pass(KEYS[1], KEYS[2], token, ARGV[5], ARGV[4], microseconds(), side, freed == 1, following, ARGV[8])
+    return pass(KEYS[1], KEYS[2], token, publish, base, microseconds(), side, freed == 1, following, ARGV[7])
   end)
   if able then
     return reply
   end
 end
 if freed == 1 then
-  announceFree(ARGV[5], ARGV[4], side)
+  announceFree(publish, base, side)
 end
 if not able and denied(reply) then
   return failure(reply)

@@ -6,6 +6,9 @@
 // and with the rules. Preludes have the functions that several scripts share, separated by blank lines. Words of a source that begin
 // with a capital letter are names of names.go.
 //
+// What a script does most often is written out in it, because Redis makes each function again at every run. The comment "written out"
+// marks such a block. Without it the script does the same, more slowly: a test of the package wire compares the two.
+//
 // A script is sent with the functions that it uses, and without comments: [assemble] puts it together. Run go generate in this
 // directory after each change of a source. A test fails if nobody did.
 //

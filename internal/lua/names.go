@@ -96,8 +96,16 @@ const (
 	Never = "922337203685477"
 )
 
-// What ends keys and channels.
+// What begins keys and channels of Redisson's, before a colon and the name, and what ends those of rlock.
 const (
+	// LatchKey begins Redisson's keys for unlocks that are under way, which rlock uses for its tombstones and its line.
+	LatchKey = "redisson_unlock_latch"
+	// LockChannel begins Redisson's channel of a lock.
+	LockChannel = "redisson_lock__channel"
+	// RWChannel begins Redisson's channel of a read-write lock.
+	RWChannel = "redisson_rwlock"
+	// SemaphoreChannel begins Redisson's channel of a semaphore.
+	SemaphoreChannel = "redisson_sc"
 	// HoldSuffix ends the key of a read hold, before a number.
 	HoldSuffix = ":rwlock_timeout:"
 	// WaitersSuffix ends the key of the line, and of the seats of a fair lock.

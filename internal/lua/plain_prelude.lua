@@ -9,12 +9,6 @@ local function isOut(receipt)
   return receipt and string.sub(receipt, 1, 15) == Never
 end
 
--- Returns how many permits a holder has, or wants.
-local function permitsOf(holder)
-  local many = string.match(holder, ':%d+:(%d+)$')
-  return tonumber(many or 1)
-end
-
 -- Takes permits, and writes the receipt of a number, which has a time that never comes. Returns how many permits are left, or an
 -- error as a table; then the number has no receipt.
 local function receive(semaphore, receipts, number, wants, ttl, lifetime)

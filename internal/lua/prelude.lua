@@ -58,9 +58,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == WriteSuffix and WriteMode
   if mode then
-    redis.call('HSET', lock, ModeField, mode, holder, 1)
+    redis.call('HSET', lock, ModeField, mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

@@ -10,11 +10,10 @@
 -- KEYS[4] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lease      ms
--- ARGV[3] number     of the holder
--- ARGV[4] channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing   0, which ends its member of the line; empty means that it does not wait
--- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
+-- ARGV[3] id         of the last one of its permits
+-- ARGV[4] standing   0 or absent, which ends its member of the line; empty means that it does not wait
+-- ARGV[5] publish    SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[6] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that; may be absent
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
 -- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
@@ -24,16 +23,37 @@
 -- The caller that used this number has given up: its late command must not take permits that nobody gives back.
 -- EXISTS counts a key as often as it is named: an odd number says that there is a line.
 local found = KEYS[4] and redis.call('EXISTS', KEYS[3], KEYS[3], KEYS[4]) or redis.call('EXISTS', KEYS[3], KEYS[3])
-if found >= 2 and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+if found >= 2 and redis.call('HEXISTS', KEYS[3], string.match(ARGV[1], ':(%d+)')) == 1 then
   return -1
 end
+local free = redis.call('GET', KEYS[1])
+if found % 2 == 0 and string.sub(ARGV[3], 15) == '\0\0' and free and string.find(free, '^[1-9]%d?%d?%d?$') then -- written out: it is one
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) == 1 then -- first, because it may fail
+    local left = redis.pcall('DECRBY', KEYS[1], '1')
+    if type(left) == 'table' then
+      redis.call('ZREM', KEYS[2], ARGV[3])
+      return left
+    end
+    local ttl = redis.call('PTTL', KEYS[1])
+    if ttl > 0 then
+      redis.call('PEXPIRE', KEYS[2], ttl)
+    end
+    return left
+  end
+end
+
+-- functions
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
+end
+local waits, publish, base = ARGV[4] ~= '', ARGV[5] or 'PUBLISH', baseOf(SemaphoreChannel)
+if not value and (not KEYS[4] or not waits or ARGV[6] == '1') then
   return {-86400001, 0, BitNotSetUp, -1}
 end
-local ids, micros = idsOf(ARGV[1]), microseconds()
+local ids, micros = idsOf(ARGV[3]), microseconds()
 local now = math.floor(micros / 1000)
 local score = string.format('%.0f', now + ARGV[2])
 local were -- how many of the permits this holder had already
@@ -46,9 +66,9 @@ if value and value >= #ids and found % 2 == 0 then
 end
 
 -- functions
-local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
+local member = ARGV[1] .. '|0' -- the last question of one that stood in the line does not wait
 if not value then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, BitNotSetUp)
+  return stand(KEYS[4], member, publish, base, micros, -86400001, BitNotSetUp)
 end
 if KEYS[4] then
   mayRemove(KEYS[4])
@@ -70,7 +90,7 @@ end
 value = value + reclaimed
 local enough, rest = value >= #ids, 3000
 if KEYS[4] then
-  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
+  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), publish, base, micros, member, waits)
 end
 if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))
@@ -79,16 +99,16 @@ if enough then
     forget(KEYS[4], member)
   end
   if reclaimed > 0 and type(value) == 'number' then
-    announceValue(ARGV[5], ARGV[4], value)
+    announceValue(publish, base, value)
   end
   return value
 end
 if reclaimed > 0 then
-  announceValue(ARGV[5], ARGV[4], value)
+  announceValue(publish, base, value)
 end
 local next = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 local hint = -1 - math.min((tonumber(next) or 1e15) - now, value >= #ids and rest or 86400000)
 if KEYS[4] and waits then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, hint)
+  return stand(KEYS[4], member, publish, base, micros, hint)
 end
 return {hint, 0, 0, -1}

@@ -1,18 +1,9 @@
--- Returns the four bytes of a number.
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
-end
-
--- Returns the ids of a holder's permits. An id has 16 bytes, as Redisson's have: 8 of the client's id, 6 of the holder's
--- number, and 2 that count the permits.
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+-- Returns the ids of a holder's permits, given the last one. An id has 16 bytes, as Redisson's have: 14 by which it is the holder's, and
+-- 2 that count the permits.
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end

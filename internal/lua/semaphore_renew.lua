@@ -3,7 +3,7 @@
 --
 -- KEYS[i]   leases  zset: id of a permit that is out -> Unix ms when its lease ends
 -- ARGV[1]   lease   ms; a longer lease stays as it is
--- ARGV[i+1] holder  of permits of KEYS[i], and after a further colon how many they are, if more than one
+-- ARGV[i+1] id      of the last one of a holder's permits, which are of KEYS[i]
 -- returns for each of KEYS 1 if renewed, 0 if one of the holder's permits is gone
 -- keeps rules A.2, A.4, A.6
 -- for semaphore

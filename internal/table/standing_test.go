@@ -117,7 +117,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 // A release cannot wait for replicas, so it gives the lock to nobody who needs them.
 func TestAWaiterThatNeedsReplicasIsWoken(t *testing.T) {
 	t.Parallel()
-	for acks, term := range map[bool]int64{false: 3000, true: 0} {
+	for acks, term := range map[bool]string{false: "3000", true: "0"} {
 		table, _ := lineTable()
 		table.cfg.Acks = acks
 		h := &Handle{Key: table.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}

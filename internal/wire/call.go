@@ -20,8 +20,8 @@ const (
 	PublishNode Publish = "NODE"
 )
 
-// Args are the arguments of a script, ARGV[1] to ARGV[9]. A script gets as many of them as [Script.Argv] says. A nil
-// value is sent as an empty string.
+// Args are the arguments of a script, ARGV[1] to ARGV[9]. A script gets as many of them as [Script.Argv] says, or those that its header
+// says if it has a [Script.Usual]. A nil value is sent as an empty string.
 type Args struct {
 	Holder  any     // the holder's field; for a pump, the client whom nobody asks to watch
 	Millis  int64   // the lease; for a release, the lifetime of the tombstone
@@ -35,9 +35,9 @@ type Args struct {
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
 	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall].
 	Other any
-	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
-	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and
-	// NextNumber is 1 if it has been there before. If Other is nil, a script with nine arguments gets the first six only.
+	ID    any // of the last one of the holder's permits
+	// NextMillis is, for a release to the line, the lease of the next holder of this process, whose member of the line is Other. For a
+	// waiter in a queue, it is the lease that a script may give to it, and NextNumber is 1 if it has been there before.
 	NextMillis, NextNumber int64
 }
 
@@ -57,10 +57,13 @@ func (c *Call) Key() string {
 
 // AppendArgv appends the arguments as they are sent.
 func (c *Call) AppendArgv(argv []any) []any {
-	if c.Argv != nil {
-		return append(argv, c.Argv...)
-	}
 	a := &c.Args
+	switch {
+	case c.Argv != nil:
+		return append(argv, c.Argv...)
+	case c.Script.Usual != nil:
+		return c.lean(argv)
+	}
 	all := [...]any{
 		orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other), nil, nil,
 	}
@@ -68,14 +71,32 @@ func (c *Call) AppendArgv(argv []any) []any {
 	if n > 1 {
 		all[1], all[2] = a.Millis, a.Number
 	}
-	if n > 7 {
-		if a.Other != nil {
-			all[7], all[8] = a.NextMillis, a.NextNumber
-		} else {
-			n = 6 // the fewer there are, the less Redis has to do
-		}
+	if n > 7 && a.Other == nil { // it does not queue
+		n = 6
+	} else if n > 7 {
+		all[7], all[8] = a.NextMillis, a.NextNumber
 	}
 	return append(argv, all[:n]...)
+}
+
+// lean appends the arguments of a script that knows the usual ones: the fewer are sent, the less Redis has to do.
+func (c *Call) lean(argv []any) []any {
+	a := &c.Args
+	argv = append(argv, a.Holder, a.Channel)
+	rest := [...]any{a.Extra, publishes[a.Publish], a.Other, nil, nil}
+	if c.Script.Refuses {
+		argv[len(argv)-1] = a.Millis
+	} else {
+		rest[2], rest[3], rest[4] = a.Millis, a.Other, a.NextMillis
+	}
+	if a.ID != nil {
+		argv = append(argv, a.ID)
+	}
+	n, usual := len(rest), [...]any{c.Script.Usual, publishes[PublishPlain], noWait, nil, noWait}
+	for n > 0 && (rest[n-1] == nil || rest[n-1] == usual[n-1]) {
+		n--
+	}
+	return append(argv, rest[:n]...)
 }
 
 // Unlined reports whether the call, of which the user may not touch a key, can do without the line, and takes that from it.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,6 +73,11 @@ func (h *Holder) Keys(n *Names) []string {
 	return all
 }
 
+// args are the arguments of a call. See [Args].
+func (h *Holder) args(lasts time.Duration, channel, extra any) Args {
+	return Args{Holder: h.Field, Millis: Millis(lasts), Number: h.Number, Channel: channel, Extra: extra, ID: h.last()}
+}
+
 // Acquire returns the call that makes it the holder. It does not queue. writer is the field by which the same owner holds the
 // other side of a read-write lock; nil means that it does not.
 func (h *Holder) Acquire(n *Names, lease time.Duration, writer any) Call {
@@ -79,28 +85,24 @@ func (h *Holder) Acquire(n *Names, lease time.Duration, writer any) Call {
 	if h.kind.Queues {
 		wait = noQueue
 	}
-	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: wait, Other: writer,
-	}}
+	c := Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: h.args(lease, n.Boxed, wait)}
+	c.Args.Other = writer
+	return c
 }
 
 // Count returns the call that shows Redis how many acquisitions are open, and lengthens the lease.
 func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
 	s := h.kind.Count
-	return Call{Script: s, Keys: s.Of(h.keys(n)), Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: open,
-	}}
+	return Call{Script: s, Keys: s.Of(h.keys(n)), Args: h.args(lease, n.Boxed, open)}
 }
 
 // HandOver returns the call that makes it the holder instead of the last holder. A hand-over of permits also takes it out of the
 // line, where lined says that there may be one.
 func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined bool) Call {
 	s := h.kind.HandOver
-	c := Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: last.Field,
-	}}
+	c := Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: h.args(lease, last.Field, nil)}
 	if s.Announces {
-		c.Args.Channel, c.Args.Extra = n.Boxed, last.Field
+		c.Args.Channel, c.Args.Extra, c.Args.Other = n.Boxed, cmp.Or(last.last(), last.Field), c.Args.ID
 		if lined {
 			c.Keys = n.LineKeys
 		}
@@ -111,7 +113,7 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 // Park returns the call that keeps the key, for a time, under the number of this holder instead of the last one. Nobody holds the lock then.
 func (h *Holder) Park(n *Names, last *Holder, left time.Duration) Call {
 	s := h.kind.Park
-	return Call{Script: s, Keys: s.Of(n.Keys), Args: Args{Holder: h.Field, Millis: Millis(left), Number: h.Number, Channel: last.Field}}
+	return Call{Script: s, Keys: s.Of(n.Keys), Args: h.args(left, last.Field, nil)}
 }
 
 // Permits returns how many permits it has, or wants. It is 1 for a lock.
@@ -127,9 +129,7 @@ func (h *Holder) Release(n *Names, tombstone time.Duration) Call {
 	if h.kind.Queues {
 		extra = nil // it has no seat
 	}
-	return Call{Script: s, Keys: keys, Args: Args{
-		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: extra,
-	}}
+	return Call{Script: s, Keys: keys, Args: h.args(tombstone, n.Boxed, extra)}
 }
 
 // Inspect returns the call that asks Redis about the lock, and whether it is held by this holder.
@@ -148,7 +148,10 @@ func (k *Kind) InspectCall(n *Names) Call {
 func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 	var c Call
 	if line {
-		c = k.forceCall(n)
+		c = Call{Script: k.Line.Force, Keys: n.LineKeys, Args: Args{Channel: n.base}}
+		if k.Channel == "" {
+			c.Args.Extra = silent
+		}
 	} else {
 		c = Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
 		if k.Queues {
@@ -199,13 +202,13 @@ func (c *Call) Renew(h *Holder, name string) {
 	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
 	case h.kind.Lasting:
-		c.Keys = append(c.Keys, derived(latch, name)+":"+h.clientID()+ownEnding(name))
+		c.Keys = append(c.Keys, derived(lua.LatchKey, name)+":"+h.clientID()+ownEnding(name))
 	case h.kind.RenewKey != "":
 		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
 	default:
 		c.Keys = append(c.Keys, name) // one key is all that these renewals need
 	}
-	c.Argv = append(c.Argv, h.Field)
+	c.Argv = append(c.Argv, cmp.Or(h.last(), h.Field))
 }
 
 // noWait is the queue wait of a kind that has no queue in Redis, as it is sent. noQueue is that of an attempt that does not queue.

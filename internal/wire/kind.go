@@ -118,7 +118,7 @@ var (
 		HandOver: lockHandOver,
 		Lazy:     true,
 		Fenced:   Fenced,
-		Channel:  baseChannel,
+		Channel:  lua.LockChannel,
 		Line:     plainLine,
 	}
 
@@ -134,7 +134,7 @@ var (
 		HandOver: fencedHandOver,
 		Tokens:   true,
 		Keys:     []string{tokenKey},
-		Channel:  baseChannel,
+		Channel:  lua.LockChannel,
 		Line:     fencedLine,
 	}
 
@@ -163,7 +163,7 @@ var (
 		Park:    lockPark,
 		Fenced:  FencedFair,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey},
-		Channel: baseChannel,
+		Channel: lua.LockChannel,
 		Queues:  true,
 	}
 
@@ -178,7 +178,7 @@ var (
 		Park:    lockPark,
 		Tokens:  true,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey, tokenKey},
-		Channel: baseChannel,
+		Channel: lua.LockChannel,
 		Queues:  true,
 	}
 
@@ -189,10 +189,10 @@ var (
 		Count:    readCount,
 		Release:  readRelease,
 		Renew:    readRenew,
-		Force:    readForce,
+		Force:    lockForce,
 		Inspect:  readInspect,
 		HoldKey:  lua.HoldSuffix + "1",
-		Channel:  rwChannel,
+		Channel:  lua.RWChannel,
 		Line:     readLine,
 		Remnants: true,
 	}
@@ -200,17 +200,17 @@ var (
 	Write = &Kind{
 		Family:      RWFamily,
 		Side:        MainSide,
-		Acquire:     writeAcquire,
+		Acquire:     lockAcquire,
 		Count:       lockCount,
-		Release:     writeRelease,
+		Release:     lockRelease,
 		Renew:       lockRenew,
-		Force:       writeForce,
+		Force:       lockForce,
 		Inspect:     writeInspect,
 		HandOver:    lockHandOver,
 		Lazy:        true,
 		Fenced:      FencedWrite,
 		FieldSuffix: lua.WriteSuffix,
-		Channel:     rwChannel,
+		Channel:     lua.RWChannel,
 		NoUpgrade:   true,
 		Messages:    2,
 		Line:        plainLine,
@@ -219,17 +219,17 @@ var (
 	FencedWrite = &Kind{
 		Family:      RWFamily,
 		Side:        MainSide,
-		Acquire:     fencedWriteAcquire,
+		Acquire:     fencedAcquire,
 		Count:       lockCount,
-		Release:     writeRelease,
+		Release:     lockRelease,
 		Renew:       lockRenew,
-		Force:       writeForce,
+		Force:       lockForce,
 		Inspect:     writeInspect,
 		HandOver:    fencedHandOver,
 		Tokens:      true,
 		Keys:        []string{tokenKey},
 		FieldSuffix: lua.WriteSuffix,
-		Channel:     rwChannel,
+		Channel:     lua.RWChannel,
 		NoUpgrade:   true,
 		Messages:    2,
 		Line:        fencedLine,
@@ -247,7 +247,7 @@ var Permit = &Kind{
 	HandOver:   semaphoreHandOver,
 	Keys:       []string{"*" + leases},
 	RenewKey:   leases,
-	Channel:    semaphoreChannel,
+	Channel:    lua.SemaphoreChannel,
 	Line:       semaphoreLine,
 	Remnants:   true,
 	MaxPermits: 1000,
@@ -265,7 +265,7 @@ var PlainPermit = &Kind{
 	HandOver:   plainHandOver,
 	Keys:       []string{"*" + leases},
 	Lasting:    true,
-	Channel:    semaphoreChannel,
+	Channel:    lua.SemaphoreChannel,
 	Line:       plainPermits,
 	MaxPermits: MaxPermits,
 }
@@ -305,7 +305,7 @@ func (k *Kind) Of(permits int) *Kind {
 const tokenKey = "redisson_lock_token"
 
 // seatsKey is the prefix, with a suffix, of the key that says which waiter of rlock has which seat in the queue of a fair lock.
-const seatsKey = latch + "*" + lua.WaitersSuffix
+const seatsKey = lua.LatchKey + "*" + lua.WaitersSuffix
 
 // Name returns the name of the kind in [Kinds], or the noun of what is no lock. Log lines, observers, metrics and the command rlock call
 // it by this name, and by no other.

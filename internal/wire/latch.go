@@ -29,7 +29,7 @@ type Latch struct {
 // with Redisson.
 func NewLatch(name, clientID string) *Latch {
 	l := &Latch{Channel: latchChannel + "{" + name + "}"}
-	l.keys = []any{name, latch + ":{" + name + "}:" + clientID}
+	l.keys = []any{name, lua.LatchKey + ":{" + name + "}:" + clientID}
 	l.channel = l.Channel
 	return l
 }

@@ -23,25 +23,27 @@ func (s Standing) text() any {
 	switch ms := Millis(s.Term); {
 	case s.Term == 0:
 		return empty
-	case ms != lua.FirstTerm:
-		if s.Token {
-			return strconv.FormatInt(ms, 10) + lua.TokenSuffix
-		}
-		return strconv.FormatInt(ms, 10)
-	case s.Token:
+	case ms == 0 && !s.Token:
+		return woken
+	case ms == lua.FirstTerm && s.Token:
 		return commonWithToken
+	case ms == lua.FirstTerm:
+		return common
+	case s.Token:
+		return strconv.FormatInt(ms, 10) + lua.TokenSuffix
+	default:
+		return strconv.FormatInt(ms, 10)
 	}
-	return common
 }
 
 // FirstTerm is [lua.FirstTerm].
 const FirstTerm = lua.FirstTerm * time.Millisecond
 
-// The most common standings as they are sent, boxed once, and the most common term.
+// The most common standings as they are sent, boxed once.
 var (
 	common, commonWithToken any = strconv.Itoa(lua.FirstTerm), strconv.Itoa(lua.FirstTerm) + lua.TokenSuffix
 
-	commonTerm any = int64(lua.FirstTerm)
+	woken any = "0"
 
 	// silent is the standing in a release of a kind that never stands in the line and announces nothing.
 	silent any = "-"
@@ -61,18 +63,7 @@ func (l *Line) Stands() bool { return l != nil && l.Acquire != nil }
 // Stand returns the call that makes it the holder, or else puts it in the line, with the term of the lease that a script may
 // give to it there, or [Woken]. A term of zero means that it does not wait.
 func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
-	var sent any
-	switch ms := Millis(term); {
-	case term == 0:
-		sent = empty
-	case ms == lua.FirstTerm:
-		sent = commonTerm
-	default:
-		sent = ms
-	}
-	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.base, Extra: sent,
-	}}
+	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: h.args(lease, n.base, Standing{Term: term}.text())}
 }
 
 // Give returns the call that frees the lock, or makes it leave the line, and gives the lock to whoever is next. A tombstone of
@@ -80,10 +71,7 @@ func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
 // means that it never did. next comes behind the waiters of the line; nil means that there is none. A next holder that needs a token
 // is left out if this one needs none, because the script cannot draw it.
 func (h *Holder) Give(n *Names, tombstone, term time.Duration, next *Next) Call {
-	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: Args{
-		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.base,
-		Extra: Standing{term, h.kind.Tokens}.text(),
-	}}
+	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: h.args(tombstone, n.base, Standing{term, h.kind.Tokens}.text())}
 	if h.kind.Channel == "" {
 		c.Args.Extra = silent
 	}
@@ -92,7 +80,9 @@ func (h *Holder) Give(n *Names, tombstone, term time.Duration, next *Next) Call 
 	}
 	if next != nil && (h.kind.Tokens || !next.Holder.kind.Tokens) {
 		c.Args.Other = next.Holder.member(next.Term)
-		c.Args.NextMillis, c.Args.NextNumber = Millis(next.Lease), next.Holder.Number
+		c.Args.NextMillis = Millis(next.Lease)
+	} else if h.kind.Line == plainLine && tombstone == 0 { // it touches no tombstones
+		c.Keys = c.Keys[:2]
 	}
 	return c
 }
@@ -120,18 +110,6 @@ func (k *Kind) PumpCall(n *Names, but string) Call {
 		}
 	}
 	return c
-}
-
-func (k *Kind) forceCall(n *Names) Call {
-	c := k.lineCall(k.Line.Force, n)
-	if k.Channel == "" {
-		c.Args.Extra = silent
-	}
-	return c
-}
-
-func (k *Kind) lineCall(s *Script, n *Names) Call {
-	return Call{Script: s, Keys: n.LineKeys, Args: Args{Channel: n.base}}
 }
 
 // Position is a place in the line.

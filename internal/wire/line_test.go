@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,4 +211,34 @@ func testRights(t *testing.T, sort sort) {
 		}
 		user.give("C3", "")
 	}
+}
+
+// TestAnAcquireFindsItsChannelByTheKeyOfTheLine checks that a script, which is not told Redisson's channel, knows where a waiter
+// listens, whatever the name is.
+func TestAnAcquireFindsItsChannelByTheKeyOfTheLine(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		unique := l.name
+		for _, form := range []string{"x", "{x}", "a{b}x", "{x", "x}", "{a}x", "{a}{x}", "x:waiters", "{x:waiters}", "x:waiters{}", "redisson_unlock_latchx"} {
+			l.name = strings.ReplaceAll(form, "x", unique)
+			for i, kind := range []string{"", "f"} {
+				client := string(rune('B' + i))
+				require.Zero(l, l.try("A1").List, l.name)
+				r := l.stand(kind + client + "2")
+				place, ok := r.Position()
+				require.True(l, ok && place.Unheard, l.name)
+				sub := l.listen(client)
+				r = l.stand(kind + client + "2")
+				place, ok = r.Position()
+				require.True(l, ok && place.Heard, l.name)
+				require.Equal(l, wire.ToWaiter, l.give("A1", "").What, l.name)
+				if kind == "" {
+					l.hears(sub, "granted 2")
+				} else {
+					l.hears(sub, "8")
+				}
+				l.give(kind+client+"2", "")
+			}
+		}
+	})
 }

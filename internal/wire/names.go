@@ -63,16 +63,16 @@ func NewNames(k *Kind, name, clientID string) *Names {
 			all = append(all, add(prefix, "", ""))
 		}
 	}
-	all = append(all, add(latch, ":", clientID+own))
+	all = append(all, add(lua.LatchKey, ":", clientID+own))
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(latch, lua.WaitersSuffix, own); k.Counted() {
+		if line := add(lua.LatchKey, lua.WaitersSuffix, own); k.Counted() {
 			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
 		} else {
 			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
 		}
-		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID+own)
+		n.own = add(cmp.Or(k.Channel, lua.LockChannel), ":", clientID+own)
 		n.base = n.own[:len(n.own)-1-len(clientID)-len(own)]
 		if k.Channel != "" {
 			n.Boxed = n.base
@@ -83,15 +83,6 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Channel, _ = n.Boxed.(string)
 	return n
 }
-
-// latch is the prefix of Redisson's keys for unlocks that are under way, which rlock uses for its tombstones and its line.
-const latch = "redisson_unlock_latch"
-
-// The prefixes of Redisson's channel of a lock, and of a read-write lock.
-const (
-	baseChannel = "redisson_lock__channel"
-	rwChannel   = "redisson_rwlock"
-)
 
 // Base returns Redisson's channel of a lock that may have a line. Empty means that its kind never has one.
 func (n *Names) Base() string {
@@ -208,7 +199,7 @@ func reserved(name string) bool {
 	if !strings.Contains(name, "{") {
 		return false
 	}
-	for _, prefix := range [...]string{latch, "redisson_lock_queue", "redisson_lock_timeout", tokenKey} {
+	for _, prefix := range [...]string{lua.LatchKey, "redisson_lock_queue", "redisson_lock_timeout", tokenKey} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ":") {
 			return true
 		}

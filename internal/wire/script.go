@@ -43,27 +43,21 @@ var (
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
 	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
-	writeAcquire = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
-	writeRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
-	writeForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	fencedWriteAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
-
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
-	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
+	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 6, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true},
 		lua.SemaphoreAcquire)
-	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreRelease)
+	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Usual: empty, Announces: true}, lua.SemaphoreRelease)
 	semaphoreRenew   = newScript(Script{Keys: 1}, lua.SemaphoreRenew)
 
-	plainAcquire = newScript(Script{Keys: 1, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
-	plainRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
+	plainAcquire = newScript(Script{Keys: 1, Argv: 5, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
+	plainRelease = newScript(Script{Keys: 1, Argv: 5, Usual: empty, Announces: true}, lua.PlainRelease)
 	plainRenew   = newScript(Script{Keys: 1}, lua.PlainRenew)
 
-	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreHandover)
+	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.SemaphoreHandover)
 	plainHandOver     = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandover)
 
 	semaphorePump = newScript(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
@@ -115,10 +109,12 @@ var Others = map[string]*Script{
 }
 
 func newLine(keys int, acquire, release, force, pump string) *Line {
-	script := func(argv, numbers int, file string) *Script {
-		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}, file)
+	script := func(argv, numbers int, usual any, file string) *Script {
+		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Usual: usual, Announces: true}, file)
 	}
-	l := &Line{Acquire: script(6, 4, acquire), Release: script(9, 6, release), Force: script(7, 2, force), Pump: script(5, 0, pump)}
+	l := &Line{
+		Acquire: script(4, 4, common, acquire), Release: script(7, 6, empty, release), Force: script(7, 2, nil, force), Pump: script(5, 0, nil, pump),
+	}
 	l.Acquire.Refuses, l.Force.Single = true, true
 	return l
 }
@@ -128,7 +124,8 @@ type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
 	Keys      int  // how many keys it touches for each lock, besides the tombstones; of a call that counts once, all
-	Argv      int  // how many of [Args] it gets at most, see Args.NextMillis; zero for a renewal, which has arguments of its own
+	Argv      int  // how many of [Args] it gets at most; zero for a renewal, which has arguments of its own
+	Usual     any  // what Args.Extra mostly is, if the script gets no arguments that are as usual, except the first ones
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -107,16 +108,28 @@ func ParsePermitID(text string) (string, error) {
 	return string(id), nil
 }
 
-// PermitIDs returns the text of the ids of a holder's permits: see idsOf in semaphore_prelude.lua. It returns nil if its kind has
-// none.
+// last returns the id of the last one of its permits, as it is sent: 8 bytes of its client's id, 6 of its number, and 2 that count the
+// permits. It returns nil if its kind has no ids.
+func (h *Holder) last() any {
+	if !h.kind.IDs {
+		return nil
+	}
+	client, _ := strconv.ParseUint(Digits(h.clientID()), 16, 64)
+	id := binary.BigEndian.AppendUint64(make([]byte, 0, idBytes), client)
+	return string(binary.BigEndian.AppendUint64(id, uint64(h.Number)<<16|uint64(h.kind.permits()-1)))
+}
+
+// PermitIDs returns the text of the ids of a holder's permits. It returns nil if its kind has none.
 func (h *Holder) PermitIDs(clientID string) []string {
 	if !h.kind.IDs {
 		return nil
 	}
-	base := Digits(clientID) + fmt.Sprintf("%012x", h.Number&(1<<48-1))
+	of := Holder{Number: h.Number, kind: h.kind}
+	of.Restore(clientID)
+	last, _ := of.last().(string)
 	ids := make([]string, h.kind.permits())
 	for i := range ids {
-		ids[i] = base + fmt.Sprintf("%04x", i)
+		ids[i] = fmt.Sprintf("%x%04x", last[:idBytes-2], i)
 	}
 	return ids
 }

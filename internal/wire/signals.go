@@ -14,11 +14,8 @@ const (
 	Own        = lua.MessageOwn
 )
 
-// The prefixes of Redisson's channels of a semaphore, and of a count-down latch. The name of a latch is always in braces.
-const (
-	semaphoreChannel = "redisson_sc"
-	latchChannel     = "redisson_countdownlatch__channel__"
-)
+// latchChannel is the prefix of Redisson's channel of a count-down latch. The name of a latch is always in braces.
+const latchChannel = "redisson_countdownlatch__channel__"
 
 // Signals reports whether every message on a channel is a reason to try again, whatever its payload is: that is a number on
 // the channels of semaphores and count-down latches. The channels of one client's own waiters, which end in its id, are
@@ -27,5 +24,5 @@ func Signals(channel, clientID string) bool {
 	if strings.HasPrefix(channel, latchChannel+"{") {
 		return true
 	}
-	return strings.HasPrefix(channel, semaphoreChannel+":") && (clientID == "" || !strings.HasSuffix(strings.TrimSuffix(channel, braced), ":"+clientID))
+	return strings.HasPrefix(channel, lua.SemaphoreChannel+":") && (clientID == "" || !strings.HasSuffix(strings.TrimSuffix(channel, braced), ":"+clientID))
 }

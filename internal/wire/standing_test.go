@@ -54,7 +54,7 @@ func TestNamesOfTheLine(t *testing.T) {
 			h := NewHolder(k, n, "client", 7)
 			keys := n.LineKeys
 			if s == k.Line.Release {
-				c := h.Give(n, 0, 0, nil)
+				c := h.Give(n, time.Minute, 0, nil)
 				keys = c.Keys
 			}
 			require.Len(t, keys, s.Keys+1, kind)
@@ -71,46 +71,46 @@ func TestCallsOfTheLine(t *testing.T) {
 		want []any
 	}{
 		"waits": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Minute, 3*time.Second) }, Plain, []any{
-			"client:7", int64(60_000), int64(7), base, "PUBLISH", int64(3000),
+			"client:7", int64(60_000),
 		}},
 		"waits with a lease of its own": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Second, time.Second) }, Fenced, []any{
-			"client:7", int64(1000), int64(7), base, "PUBLISH", int64(1000),
+			"client:7", int64(1000), "1000",
 		}},
 		"does not wait": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Second, 0) }, Spin, []any{
-			"client:7", int64(1000), int64(7), base, "PUBLISH", "",
+			"client:7", int64(1000), "",
 		}},
 		"waits to be woken": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Second, Woken) }, Plain, []any{
-			"client:7", int64(1000), int64(7), base, "PUBLISH", int64(0),
+			"client:7", int64(1000), "0",
 		}},
 		"leaves before it is woken": {func(h *Holder, n *Names) Call { return h.Give(n, time.Minute, Woken, nil) }, Fenced, []any{
-			"client:7", int64(60_000), int64(7), base, "PUBLISH", "0|t",
+			"client:7", base, "0|t", "PUBLISH", int64(60_000),
 		}},
 		"leaves": {func(h *Holder, n *Names) Call { return h.Give(n, time.Minute, 3*time.Second, nil) }, Plain, []any{
-			"client:7", int64(60_000), int64(7), base, "PUBLISH", "3000",
+			"client:7", base, "3000", "PUBLISH", int64(60_000),
 		}},
 		"never stood there": {func(h *Holder, n *Names) Call { return h.Give(n, 0, 0, nil) }, Fenced, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "",
+			"client:7", base,
 		}},
 		"next": {func(h *Holder, n *Names) Call {
 			next := NewHolder(Fenced, n, "client", 8)
 			return h.Give(n, 0, 3*time.Second, &Next{Holder: &next, Lease: time.Minute, Term: time.Second})
 		}, Fenced, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "3000|t", "client:8|1000|t", int64(60_000), int64(8),
+			"client:7", base, "3000|t", "PUBLISH", int64(0), "client:8|1000|t", int64(60_000),
 		}},
 		"next needs no token": {func(h *Holder, n *Names) Call {
 			next := NewHolder(Spin, n, "client", 8)
 			return h.Give(n, 0, time.Second, &Next{Holder: &next, Lease: time.Minute, Term: time.Minute})
 		}, Fenced, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "1000|t", "client:8|60000", int64(60_000), int64(8),
+			"client:7", base, "1000|t", "PUBLISH", int64(0), "client:8|60000", int64(60_000),
 		}},
 		"next needs a token": {func(h *Holder, n *Names) Call {
 			next := NewHolder(Fenced, n, "client", 8)
 			return h.Give(n, 0, time.Second, &Next{Holder: &next, Lease: time.Minute, Term: time.Minute})
 		}, Plain, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "1000",
+			"client:7", base, "1000",
 		}},
 		"writes": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Minute, 3*time.Second) }, Write, []any{
-			"client:7:write", int64(60_000), int64(7), "redisson_rwlock:{name}", "PUBLISH", int64(3000),
+			"client:7:write", int64(60_000),
 		}},
 		"force of a write lock": {func(_ *Holder, n *Names) Call { return FencedWrite.ForceCall(n, true) }, FencedWrite, []any{
 			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "write", "",
@@ -127,7 +127,30 @@ func TestCallsOfTheLine(t *testing.T) {
 		call := c.call(&h, n)
 		call.Args.Publish = PublishPlain
 		require.Equal(t, c.want, call.AppendArgv(nil), what)
-		require.Equal(t, n.LineKeys, call.Keys, what)
+		keys := n.LineKeys
+		if c.kind == Plain && call.Script == Plain.Line.Release && call.Args.Millis == 0 && call.Args.Other == nil {
+			keys = keys[:2] // it touches no tombstones
+		}
+		require.Equal(t, keys, call.Keys, what)
+	}
+}
+
+func TestOnlyWhatIsNotAsUsualIsSentToTheLine(t *testing.T) {
+	t.Parallel()
+	h, n := holderOf(Plain, 7)
+	for publish, more := range map[Publish][]any{PublishPlain: nil, PublishSharded: {"SPUBLISH"}, PublishBoth: {"BOTH"}} {
+		stand, give := h.Stand(n, time.Minute, 3*time.Second), h.Give(n, 0, 0, nil)
+		stand.Args.Publish, give.Args.Publish = publish, publish
+		want := []any{"client:7", int64(60_000)}
+		if more != nil {
+			want = append(append(want, "3000"), more...)
+		}
+		require.Equal(t, want, stand.AppendArgv(nil))
+		want = []any{"client:7", "redisson_lock__channel:{name}"}
+		if more != nil {
+			want = append(append(want, ""), more...)
+		}
+		require.Equal(t, want, give.AppendArgv(nil))
 	}
 }
 

@@ -85,17 +85,13 @@ func (k *Kind) isField(text string) bool {
 // token.
 func (h *Holder) Export(n *Names, last *Holder, lease time.Duration) Call {
 	all := h.keys(n)
-	return Call{Script: h.kind.ExportScript(), Keys: []any{all[0], all[len(all)-1]}, Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: last.Field,
-	}}
+	return Call{Script: h.kind.ExportScript(), Keys: []any{all[0], all[len(all)-1]}, Args: h.args(lease, last.Field, nil)}
 }
 
 // Adopt returns the call that makes it the holder instead of that of a ticket. It draws a token, if the kind has tokens.
 func (h *Holder) Adopt(n *Names, field string, lease time.Duration) Call {
 	all := h.keys(n)
-	c := Call{Script: h.kind.AdoptScript(), Keys: []any{all[0], all[len(all)-1]}, Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: field,
-	}}
+	c := Call{Script: h.kind.AdoptScript(), Keys: []any{all[0], all[len(all)-1]}, Args: h.args(lease, field, nil)}
 	if h.kind.Tokens {
 		c.Keys = []any{all[0], all[len(all)-2], all[len(all)-1]} // the key of the tokens comes last but one
 	}

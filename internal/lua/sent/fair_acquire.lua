@@ -1,4 +1,4 @@
--- 7a4b946755dbdb5c2a8901d3620c17c1bfc741cb fair_acquire
+-- 5a742bcffc9d9296153a0a20b6d9297f93695a54 fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -85,9 +85,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
@@ -125,7 +125,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- 416f239fac2244f2b07e6a07e22c7be80a18f5d7 fair_release
+-- 16db6c3d2d69ec2695b90c3898fea94af4ba9b91 fair_release
 -- Generated from ../fair_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves its queue. Gives the lock to the first waiter that can have it.
@@ -86,9 +86,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

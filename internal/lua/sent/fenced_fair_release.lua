@@ -1,4 +1,4 @@
--- 3bab4e26fef56f45ffe2574c15cd306e20f98674 fenced_fair_release
+-- 6aafceb304f9e5e3ce432885e75baa8c1edd74a3 fenced_fair_release
 -- Generated from ../fair_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves its queue. Gives the lock to the first waiter that can have it.
@@ -86,9 +86,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

@@ -1,4 +1,4 @@
--- 30c2a872c38d2420b8103d54da1419e90609d483 fenced_lock_acquire
+-- 4293cca181ae9ad91a39b3ade846398cac349d35 fenced_lock_acquire
 -- Generated from ../lock_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it, and draws a token if its kind has tokens. A repeated call by the holder returns the same and
@@ -17,9 +17,9 @@
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

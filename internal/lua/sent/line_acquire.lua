@@ -1,4 +1,4 @@
--- d3f4ca27bd399be54addfb8861e66d8767b1f055 line_acquire
+-- 64672d8dd3762d156799856b012aca09c5d3ea18 line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -10,11 +10,9 @@
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[1] holder
 -- ARGV[2] lease    ms
--- ARGV[3] number   of the holder
--- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] term     ms of the lease that a script may give to it while it waits; 0 means that it is woken instead, and empty that
--- it does not wait
+-- ARGV[3] term     ms of the lease that a script may give to it while it waits, absent for 3000; 0 means that it is woken instead,
+-- and empty that it does not wait
+-- ARGV[4] publish  SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent for PUBLISH
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
@@ -23,25 +21,61 @@
 
 local token, tombstones = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
 local found = redis.call('EXISTS', KEYS[1], KEYS[2], tombstones, tombstones, tombstones)
-if found >= 3 then
-  if redis.call('HEXISTS', tombstones, ARGV[3]) == 1 then
-    return -1
-  end
-  found = found - 3
+if found >= 3 and redis.call('HEXISTS', tombstones, string.match(ARGV[1], ':(%d+)')) == 1 then
+  return -1
 end
-if found == 0 then
+if found % 3 == 0 then
   local drawn = token and raise(token) or 0
-  if string.sub(ARGV[1], -6) == ':write' then
-    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], 1)
+  if string.byte(ARGV[1], -1) == 101 then
+    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], '1')
   else
-    redis.call('HSET', KEYS[1], ARGV[1], 1)
+    redis.call('HSET', KEYS[1], ARGV[1], '1')
   end
   local leased = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
-  if type(leased) == 'table' and leased.err then
+  if leased ~= 1 then
     redis.call('DEL', KEYS[1])
     return leased
   end
   return drawn
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
+end
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
+local function enlist(line, now, member)
+  redis.call('ZREM', line, '!' .. member)
+  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
+  redis.call('PEXPIRE', line, '300000')
+  return added == 1
+end
+local term, publish, client = ARGV[3] or 3000, ARGV[4] or 'PUBLISH', string.match(ARGV[1], '^(.-):')
+local base = baseOf(string.byte(ARGV[1], -1) == 101 and 'redisson_rwlock' or 'redisson_lock__channel')
+local member = ARGV[1] .. '|' .. term .. (token and '|t' or '')
+local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
+if held == 0 and ttl >= 0 and term ~= '' then
+  local _, watchers, hearers = listeners(publish, base, beside(base, client))
+  if hearers and (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
+    return {-1 - ttl, now, hearers == 0 and 2 or 4, redis.call('ZRANK', KEYS[2], member)}
+  end
 end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
@@ -49,9 +83,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
@@ -84,21 +118,6 @@ local function announce(publish, channel, message)
   local receivers = redis.pcall(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
 end
@@ -106,12 +125,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function offered(line, now, pump)
@@ -120,15 +142,10 @@ local function offered(line, now, pump)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -238,12 +255,6 @@ local function grant(lock, line, token, publish, base, now, asker, others)
     size = 100
   end
 end
-local function enlist(line, now, member)
-  redis.call('ZREM', line, '!' .. member)
-  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
-  return added == 1
-end
 local function ahead(line, place, publish, base)
   for dead = 0, math.min(place, 64) - 1 do
     local client = string.match(redis.call('ZRANGE', line, dead, dead)[1], '^(.-):')
@@ -270,19 +281,17 @@ local function stand(line, member, publish, base, now, hint, more)
   end
   return {hint, now, tell, place}
 end
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+if held == 1 then
   if token then
     return same(KEYS[1], token, ARGV[2])
   end
   extend(KEYS[1], ARGV[2])
   return 0
 end
-local now = microseconds()
-local member = ARGV[1] .. '|' .. ARGV[6] .. (token and '|t' or '')
-local ttl, hint = redis.call('PTTL', KEYS[1]), nil
+local hint
 if ttl == -2 then
   if offered(KEYS[2], now) then
-    if ARGV[6] == '' then
+    if term == '' then
       local drawn = token and raise(token) or 0
       return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
@@ -290,15 +299,15 @@ if ttl == -2 then
   else
     mayRemove(KEYS[2])
     redis.call('PEXPIRE', KEYS[2], 300000)
-    local given, asked = grant(KEYS[1], KEYS[2], token, ARGV[5], ARGV[4], now, member)
+    local given, asked = grant(KEYS[1], KEYS[2], token, publish, base, now, member)
     if asked then
       hint = -1 - 20
     elseif not given or given == member then
       local drawn = token and raise(token) or 0
       if given then
         forget(KEYS[2], member)
-        forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], now)
-        count(KEYS[2], (listeners(ARGV[5], ARGV[4])))
+        forewarn(KEYS[2], 0, publish, base, ARGV[2], now)
+        count(KEYS[2], (listeners(publish, base)))
       end
       return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
@@ -306,7 +315,7 @@ if ttl == -2 then
 elseif ttl >= 0 then
   hint = -1 - ttl
 end
-if ARGV[6] ~= '' then
-  return stand(KEYS[2], member, ARGV[5], ARGV[4], now, hint or refused(KEYS[1], ARGV[2]))
+if term ~= '' then
+  return stand(KEYS[2], member, publish, base, now, hint or refused(KEYS[1], ARGV[2]))
 end
 return {hint or refused(KEYS[1], ARGV[2]), now, 0, -1}

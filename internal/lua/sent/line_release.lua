@@ -1,4 +1,4 @@
--- 3b94feca145199362cd028fa2a9e88768adf57c2 line_release
+-- deee127ae498736c9d88ea40df4efc0d5d4bcc0b line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -7,18 +7,16 @@
 --
 -- KEYS[1] lock   hash: holder -> count; a read-write lock also has a mode
 -- KEYS[2] line   zset: waiter -> Unix us of its arrival
--- KEYS[3] token  the latest token, or else the tombstones
+-- KEYS[3] token  the latest token, or else the tombstones, absent if there is neither ARGV[5] nor ARGV[6]
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[1] holder
--- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
--- ARGV[3] number    of the holder
--- ARGV[4] base      Redisson's channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing  ends its member of the line; empty means that it never stood there, and - that its kind never does and
+-- ARGV[2] base      Redisson's channel
+-- ARGV[3] standing  ends its member of the line; absent or empty means that it never stood there, and - that its kind never does and
 -- tells nobody of a release for which nobody stands in the line
--- ARGV[7] next      the member of the next holder of this process; absent if there is none, as are the following
--- ARGV[8] lease     ms, of the next holder
--- ARGV[9] number    of the next holder
+-- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[5] lifetime  ms of the number's tombstone; 0 or absent (no tombstone) when every command with this number got a reply
+-- ARGV[6] next      the member of the next holder of this process; absent if there is none, as is the following
+-- ARGV[7] lease     ms, of the next holder
 -- returns 1 when freed, 0 when not held; where somebody else is concerned {1 or 0, Unix us, what, the token of the next holder
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
@@ -27,19 +25,19 @@
 -- for lock, spin, write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])
-local plain, left = not ARGV[7] and ARGV[2] == '0', nil
-if plain then
+local left
+if not ARGV[5] or ARGV[5] == '0' then
   left = redis.pcall('EXISTS', KEYS[1], KEYS[2])
-  if left == 0 then
-    if freed ~= 1 or ARGV[6] == '-' then
+  if left == 0 and not ARGV[6] then
+    if freed ~= 1 or ARGV[3] == '-' then
       return freed
     end
-    if ARGV[5] == 'PUBLISH' then
-      redis.pcall('PUBLISH', ARGV[4], '0')
+    if not ARGV[4] then
+      redis.pcall('PUBLISH', ARGV[2], '0')
       return 1
     end
-    if ARGV[5] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[4], '0')
+    if ARGV[4] == 'SPUBLISH' then
+      redis.pcall('SPUBLISH', ARGV[2], '0')
       return 1
     end
   end
@@ -51,17 +49,108 @@ local function announce(publish, channel, message)
   local receivers = redis.pcall(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function marks(member)
+  local first = string.byte(member)
+  return first == 33 or first == 35
+end
+local function enlist(line, now, member)
+  redis.call('ZREM', line, '!' .. member)
+  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
+  redis.call('PEXPIRE', line, '300000')
+  return added == 1
+end
+local base, standing, publish = ARGV[2], ARGV[3] or '', ARGV[4] or 'PUBLISH'
+local mine, next, soon = ARGV[1] .. '|' .. standing, ARGV[6], nil
+local side = string.byte(ARGV[1], -1) == 101 and 'write' or nil
+if left == 1 and freed == 1 and not side then
+  local first, able, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), pcall(microseconds)
+  local holder, client, number, term = string.match(first[1] or '', '^((.-):(%d+))|([1-9]%d*)$')
+  if holder and able and first[1] ~= mine and first[1] ~= next
+    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
+    local own = beside(base, client)
+    local others, _, hearers = listeners(publish, base, own)
+    local gone = others == 0 and hearers and hearers > 0
+      and redis.pcall('ZREM', KEYS[2], first[1], '!' .. first[1], mine, '!' .. mine)
+    if type(gone) == 'number' then
+      redis.pcall('HSET', KEYS[1], holder, '1')
+      if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
+        or announce(publish, own, string.format('6 %s %.0f %s 0', number, now, term)) == 0 then
+        redis.pcall('DEL', KEYS[1])
+        redis.pcall('ZADD', KEYS[2], first[2], first[1])
+      elseif gone == 1 and (not first[3] or not marks(first[3]) and tonumber(term) == 3000 and now - first[4] < 2e6) then
+        if next then
+          enlist(KEYS[2], now, next)
+        end
+        return {1, now, 1, 0, 0, 0}
+      else
+        soon = {term, now}
+      end
+    end
+  end
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
 local function announceFree(publish, channel, side)
   if side == 'write' then
     announce(publish, channel, '1')
   end
   return announce(publish, channel, '0')
 end
-if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function forewarn(line, place, publish, base, lease, now)
+  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
+    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
+    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
+      return
+    end
+    local client, number = string.match(behind[1], '^(.-):(%d+)')
+    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
+      return
+    end
+  end
+end
+local function append(line, now, following)
+  if following ~= '' then
+    enlist(line, now, following)
+  end
+end
+if soon then
+  tidy(KEYS[2])
+  forewarn(KEYS[2], 0, publish, base, soon[1], soon[2])
+  append(KEYS[2], soon[2], next or '')
+  return {1, soon[2], 1, 0, 0, 0}
+end
+if side and left == 1 and freed == 1 and not next then
   local rest = redis.pcall('HGETALL', KEYS[1])
   if #rest == 2 and rest[1] == 'mode' then
     redis.call('DEL', KEYS[1])
-    announceFree(ARGV[5], ARGV[4], 'write')
+    announceFree(publish, base, 'write')
     return 1
   end
 end
@@ -102,19 +191,15 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
     redis.call('DEL', lock)
     return leased
   end
-end
-local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
 end
 local function longest(lock, size, ttl, number)
   local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
@@ -167,84 +252,49 @@ local function leaveWrite(lock, number)
   end
   return left
 end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
 end
-local function marks(member)
-  local first = string.byte(member)
-  return first == 33 or first == 35
-end
-local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
-end
-local function forewarn(line, place, publish, base, lease, now)
-  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
-    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
-    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
-      return
-    end
-    local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
-      return
-    end
-  end
-end
-local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7] or ''
-local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
-local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
+local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], next or ''
+local number = string.match(ARGV[1], ':(%d+)')
+local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
-  local reads = leaveWrite(KEYS[1], ARGV[3])
+  local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
-    announceFree(ARGV[5], ARGV[4], side)
-    pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], reads)
+    announceFree(publish, base, side)
+    pcall(forewarn, KEYS[2], 0, publish, base, reads)
     return able and 1 or failure(reply)
   end
   left = nil
 end
 if not able then
-  if freed == 1 and ARGV[6] ~= '-' then
-    announceFree(ARGV[5], ARGV[4], side)
+  if freed == 1 and standing ~= '-' then
+    announceFree(publish, base, side)
   end
   return failure(reply)
 end
-if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then
+if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, string.match(following, ':(%d+)')) == 1 then
   following = ''
 end
 left = left or redis.pcall('EXISTS', KEYS[1], KEYS[2])
 if left == 0 then
   if following == '' then
-    if freed == 1 and ARGV[6] ~= '-' then
-      announceFree(ARGV[5], ARGV[4], side)
+    if freed == 1 and standing ~= '-' then
+      announceFree(publish, base, side)
     end
     return freed
   end
-  local others = listeners(ARGV[5], ARGV[4])
+  local others = listeners(publish, base)
   local now, drawn = nil, 0
   able, now = pcall(microseconds)
   if able and others == 0 and token and string.sub(following, -2) == '|t' then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then
-    if able and not create(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
+    if able and not create(KEYS[1], ARGV[7], string.match(following, '^[^|]*')) then
       return {1, now, 2, drawn, 0, 0}
     end
-    announceFree(ARGV[5], ARGV[4], side)
+    announceFree(publish, base, side)
     return 1
   end
 end
@@ -258,10 +308,7 @@ local function mayRemove(line)
 end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function offered(line, now, pump)
@@ -269,16 +316,16 @@ local function offered(line, now, pump)
   local age = at and now - (at - 4e15)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -372,17 +419,6 @@ local function grant(lock, line, token, publish, base, now, asker, others)
     size = 100
   end
 end
-local function enlist(line, now, member)
-  redis.call('ZREM', line, '!' .. member)
-  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
-  return added == 1
-end
-local function append(line, now, following)
-  if following ~= '' then
-    enlist(line, now, following)
-  end
-end
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
@@ -442,10 +478,10 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
   end
   return {freed and 1 or 0, now, what, what == 2 and drawn or 0, watch, others}
 end
-local stood = ARGV[6] ~= '' and ARGV[6] ~= '-'
+local stood = standing ~= '' and standing ~= '-'
 able = true
 if stood then
-  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])
+  able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
@@ -456,14 +492,14 @@ if able and type(left) == 'number' then
     if not stood then
       mayRemove(KEYS[2])
     end
-    return pass(KEYS[1], KEYS[2], token, ARGV[5], ARGV[4], microseconds(), side, freed == 1, following, ARGV[8])
+    return pass(KEYS[1], KEYS[2], token, publish, base, microseconds(), side, freed == 1, following, ARGV[7])
   end)
   if able then
     return reply
   end
 end
 if freed == 1 then
-  announceFree(ARGV[5], ARGV[4], side)
+  announceFree(publish, base, side)
 end
 if not able and denied(reply) then
   return failure(reply)

@@ -1,4 +1,4 @@
--- 503870c1aab8ef7be3689bc7d762069eb8be251e lock_acquire
+-- 13b84e71fc324cfe837b37fd6a6e62749840f656 lock_acquire
 -- Generated from ../lock_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it, and draws a token if its kind has tokens. A repeated call by the holder returns the same and
@@ -17,9 +17,9 @@
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

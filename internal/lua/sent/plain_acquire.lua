@@ -1,4 +1,4 @@
--- dd6a3a4f7d296a7e61e5dfe8d819d71237c5b9ef plain_acquire
+-- 2dd2263865974eb7c886637d665d133f110e4c3e plain_acquire
 -- Generated from ../plain_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
@@ -12,11 +12,9 @@
 -- KEYS[3] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lifetime   ms of the receipts
--- ARGV[3] number     of the holder
--- ARGV[4] channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing   0, which ends its member of the line; empty means that it does not wait
--- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
+-- ARGV[3] standing   0 or absent, which ends its member of the line; empty means that it does not wait
+-- ARGV[4] publish    SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[5] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that; may be absent
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
 -- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12, V.1
@@ -39,10 +37,6 @@ end
 local function isOut(receipt)
   return receipt and string.sub(receipt, 1, 15) == '922337203685477'
 end
-local function permitsOf(holder)
-  local many = string.match(holder, ':%d+:(%d+)$')
-  return tonumber(many or 1)
-end
 local function receive(semaphore, receipts, number, wants, ttl, lifetime)
   redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))
   local result = keep(receipts, ttl, lifetime)
@@ -58,21 +52,22 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local receipt, ttl = redis.call('HGET', KEYS[2], ARGV[3]), redis.call('PTTL', KEYS[2])
+local number, many = string.match(ARGV[1], ':(%d+):?(%d*)')
+local receipt, ttl = redis.call('HGET', KEYS[2], number), redis.call('PTTL', KEYS[2])
 if isOut(receipt) then
   keep(KEYS[2], ttl, ARGV[2])
   return math.max(value or 0, 0)
 elseif receipt then
   return -1
 end
-local wants = permitsOf(ARGV[1])
-if not value and (not KEYS[3] or ARGV[6] == '' or ARGV[7] == '1') then
+local wants = tonumber(many) or 1
+if not value and (not KEYS[3] or ARGV[3] == '' or ARGV[5] == '1') then
   return {-86400001, 0, 8, -1}
 elseif value and not KEYS[3] and value < wants then
   return {-86400001, 0, 0, -1}
 end
 if value and value >= wants and (not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0) then
-  return receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
+  return receive(KEYS[1], KEYS[2], number, wants, ttl, ARGV[2])
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -89,8 +84,11 @@ local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
+end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -107,24 +105,27 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
   end
 end
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    tidy(line)
+  end
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -160,7 +161,7 @@ end
 local function enlist(line, now, member)
   redis.call('ZREM', line, '!' .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
+  redis.call('PEXPIRE', line, '300000')
   return added == 1
 end
 local function ahead(line, place, publish, base)
@@ -269,13 +270,14 @@ local function tellFirst(line, free, total, publish, base, now, asker, waiting)
   end
   return mine, rest
 end
-local member, waits = ARGV[1] .. '|0', ARGV[6] ~= ''
+local publish, base, waits = ARGV[4] or 'PUBLISH', baseOf('redisson_sc'), ARGV[3] ~= ''
+local member = ARGV[1] .. '|0'
 local now, mine, rest = microseconds(), false, 3000
 if value then
   mayRemove(KEYS[3])
-  mine, rest = tellFirst(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
+  mine, rest = tellFirst(KEYS[3], value, nil, publish, base, now, member, waits)
   if mine then
-    local left = receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
+    local left = receive(KEYS[1], KEYS[2], number, wants, ttl, ARGV[2])
     forget(KEYS[3], member)
     return left
   elseif not waits then
@@ -283,4 +285,4 @@ if value then
   end
 end
 local hint = -1 - (value and value >= wants and rest or 86400000)
-return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or 8)
+return stand(KEYS[3], member, publish, base, now, hint, value and 0 or 8)

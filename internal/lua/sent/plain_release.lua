@@ -1,4 +1,4 @@
--- 044fa5330f17bb2763859532210866ecbe756819 plain_release
+-- f9e4f15154b0253a083bf9312dcd576be77bcbd6 plain_release
 -- Generated from ../plain_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives back permits of a plain semaphore, or leaves the line, and tells the waiters about free permits. A semaphore that is gone
@@ -8,11 +8,10 @@
 -- KEYS[2] receipts  hash: number -> Unix ms; a number that has permits has a time that never comes
 -- KEYS[3] line      zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder    and after a further colon how many permits it has, if more than one
--- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
--- ARGV[3] number    of the holder
--- ARGV[4] channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing  ends its member of the line; empty means that it never stood there
+-- ARGV[2] channel
+-- ARGV[3] standing  ends its member of the line; absent or empty means that it never stood there
+-- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[5] lifetime  ms of the number's tombstone; absent or 0 (no tombstone) when every command with this number got a reply
 -- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier
 -- release gave them back, or Redis never had the acquisition, or has lost it
 -- keeps rules 2, A.1, A.5, A.6, S.1, S.4, S.9, S.12
@@ -78,23 +77,20 @@ end
 local function isOut(receipt)
   return receipt and string.sub(receipt, 1, 15) == '922337203685477'
 end
-local function permitsOf(holder)
-  local many = string.match(holder, ':%d+:(%d+)$')
-  return tonumber(many or 1)
-end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local receipt, left = redis.call('HGET', KEYS[2], ARGV[3]), nil
+local number, many = string.match(ARGV[1], ':(%d+):?(%d*)')
+local receipt, left = redis.call('HGET', KEYS[2], number), nil
 local late = receipt and not isOut(receipt)
 if not late then
-  redis.call('HDEL', KEYS[2], ARGV[3])
-  abandon(KEYS[2], ARGV[3], ARGV[2])
+  redis.call('HDEL', KEYS[2], number)
+  abandon(KEYS[2], number, ARGV[5] or 0)
   if receipt and value then
-    left = redis.pcall('INCRBY', KEYS[1], permitsOf(ARGV[1]))
+    left = redis.pcall('INCRBY', KEYS[1], tonumber(many) or 1)
     if type(left) == 'table' then
-      redis.call('HSET', KEYS[2], ARGV[3], receipt)
+      redis.call('HSET', KEYS[2], number, receipt)
       return left
     end
   end
@@ -102,7 +98,7 @@ end
 local reply = isOut(receipt) and 1 or 0
 if not KEYS[3] or redis.pcall('EXISTS', KEYS[3]) ~= 1 then
   if left then
-    announceValue(ARGV[5], ARGV[4], left)
+    announceValue(ARGV[4] or 'PUBLISH', ARGV[2], left)
   end
   return reply
 end
@@ -115,7 +111,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -132,12 +128,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)
@@ -261,5 +260,5 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
   end
   return able and others or 1
 end
-leave(KEYS[1], KEYS[3], nil, ARGV[1], ARGV[6], left, ARGV[5], ARGV[4])
+leave(KEYS[1], KEYS[3], nil, ARGV[1], ARGV[3] or '', left, ARGV[4] or 'PUBLISH', ARGV[2])
 return reply

@@ -1,4 +1,4 @@
--- bd80a3c7cafa0b323b422dc16ea6072c0f67c7fc read_acquire
+-- d7d19bac7bca8a5467a7a3b056c94177acff561a read_acquire
 -- Generated from ../read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock. A repeated call by the holder counts nothing.
@@ -20,9 +20,9 @@ end
 local function create(lock, lease, holder, mode)
   mode = mode or string.sub(holder, -6) == ':write' and 'write'
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, 'mode', mode, holder, '1')
   else
-    redis.call('HSET', lock, holder, 1)
+    redis.call('HSET', lock, holder, '1')
   end
   local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then

@@ -1,4 +1,4 @@
--- 0521794cb94373bb27453743fe183a4232951854 semaphore_acquire
+-- d810a35feb29f134b4ff540f88d07db3dfed7c9a semaphore_acquire
 -- Generated from ../semaphore_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
@@ -13,17 +13,37 @@
 -- KEYS[4] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lease      ms
--- ARGV[3] number     of the holder
--- ARGV[4] channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing   0, which ends its member of the line; empty means that it does not wait
--- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
+-- ARGV[3] id         of the last one of its permits
+-- ARGV[4] standing   0 or absent, which ends its member of the line; empty means that it does not wait
+-- ARGV[5] publish    SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[6] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that; may be absent
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
 -- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
 -- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12
 -- for semaphore
 
+local found = KEYS[4] and redis.call('EXISTS', KEYS[3], KEYS[3], KEYS[4]) or redis.call('EXISTS', KEYS[3], KEYS[3])
+if found >= 2 and redis.call('HEXISTS', KEYS[3], string.match(ARGV[1], ':(%d+)')) == 1 then
+  return -1
+end
+local free = redis.call('GET', KEYS[1])
+if found % 2 == 0 and string.sub(ARGV[3], 15) == '\0\0' and free and string.find(free, '^[1-9]%d?%d?%d?$') then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', now + ARGV[2]), ARGV[3]) == 1 then
+    local left = redis.pcall('DECRBY', KEYS[1], '1')
+    if type(left) == 'table' then
+      redis.call('ZREM', KEYS[2], ARGV[3])
+      return left
+    end
+    local ttl = redis.call('PTTL', KEYS[1])
+    if ttl > 0 then
+      redis.call('PEXPIRE', KEYS[2], ttl)
+    end
+    return left
+  end
+end
 local function counter(key)
   local value = redis.call('GET', key)
   if not value then
@@ -39,17 +59,13 @@ local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
+local function baseOf(prefix)
+  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
 end
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end
@@ -73,17 +89,15 @@ local function take(semaphore, leases, ids)
   end
   return left
 end
-local found = KEYS[4] and redis.call('EXISTS', KEYS[3], KEYS[3], KEYS[4]) or redis.call('EXISTS', KEYS[3], KEYS[3])
-if found >= 2 and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
-  return -1
-end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
+end
+local waits, publish, base = ARGV[4] ~= '', ARGV[5] or 'PUBLISH', baseOf('redisson_sc')
+if not value and (not KEYS[4] or not waits or ARGV[6] == '1') then
   return {-86400001, 0, 8, -1}
 end
-local ids, micros = idsOf(ARGV[1]), microseconds()
+local ids, micros = idsOf(ARGV[3]), microseconds()
 local now = math.floor(micros / 1000)
 local score = string.format('%.0f', now + ARGV[2])
 local were
@@ -106,7 +120,7 @@ local function announce(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -123,24 +137,27 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
   end
 end
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    tidy(line)
+  end
+end
+local function summoned(line, now)
+  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
+  local age = at and math.floor(now / 1000) - (at - 6e15)
+  return age and age >= 0 and age < 1000
+end
 local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 then
+  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
     return false
   end
-  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
-  local age = at and ms - (at - 6e15)
-  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
   return true
 end
 local function latest(line)
@@ -176,7 +193,7 @@ end
 local function enlist(line, now, member)
   redis.call('ZREM', line, '!' .. member)
   local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, 300000)
+  redis.call('PEXPIRE', line, '300000')
   return added == 1
 end
 local function ahead(line, place, publish, base)
@@ -330,9 +347,9 @@ local function tellFirst(line, free, total, publish, base, now, asker, waiting)
   end
   return mine, rest
 end
-local member, waits = ARGV[1] .. '|0', ARGV[6] ~= ''
+local member = ARGV[1] .. '|0'
 if not value then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, 8)
+  return stand(KEYS[4], member, publish, base, micros, -86400001, 8)
 end
 if KEYS[4] then
   mayRemove(KEYS[4])
@@ -354,7 +371,7 @@ end
 value = value + reclaimed
 local enough, rest = value >= #ids, 3000
 if KEYS[4] then
-  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
+  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), publish, base, micros, member, waits)
 end
 if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))
@@ -363,16 +380,16 @@ if enough then
     forget(KEYS[4], member)
   end
   if reclaimed > 0 and type(value) == 'number' then
-    announceValue(ARGV[5], ARGV[4], value)
+    announceValue(publish, base, value)
   end
   return value
 end
 if reclaimed > 0 then
-  announceValue(ARGV[5], ARGV[4], value)
+  announceValue(publish, base, value)
 end
 local next = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 local hint = -1 - math.min((tonumber(next) or 1e15) - now, value >= #ids and rest or 86400000)
 if KEYS[4] and waits then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, hint)
+  return stand(KEYS[4], member, publish, base, micros, hint)
 end
 return {hint, 0, 0, -1}

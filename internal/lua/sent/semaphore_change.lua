@@ -1,4 +1,4 @@
--- 7024edefca10eda2777e4eaef5e4023122939ef5 semaphore_change
+-- 886a6d6e5f98857172eb237feab2a53d6a47b199 semaphore_change
 -- Generated from ../semaphore_change.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
@@ -100,7 +100,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -117,12 +117,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

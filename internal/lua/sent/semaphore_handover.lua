@@ -1,4 +1,4 @@
--- 7c42d7e5637985031adf79c6fc4701e10a670f26 semaphore_handover
+-- a0f180b13f431a3cbfb8c03df14b70360f0d8503 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -13,12 +13,36 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] last       the holder that gives the permits up
+-- ARGV[6] last       the id of the last one of the permits that are given up
+-- ARGV[7] id         of the last one of the next holder's permits
 -- returns how many permits are free when given, plus 2^32 if others stand in the line, and 2^33 if somebody listens who knows of
 -- no line; -2 when nothing was done: the last holder has to give its permits back
 -- keeps rules A.1, A.6, E.2
 -- for semaphore
 
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local free, added, removed = redis.call('GET', KEYS[1]), nil, nil
+if KEYS[4] and string.sub(ARGV[7], 15) == '\0\0' and free and string.find(free, '^%d%d?%d?%d?$')
+  and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 0 then
+  redis.call('ZREM', KEYS[2], '')
+  local time = redis.call('TIME')
+  local ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2]
+  added = redis.call('ZADD', KEYS[2], 'NX', string.format('%.0f', ends), ARGV[7])
+  removed = added == 1 and redis.call('ZREM', KEYS[2], ARGV[6]) or 0
+  if removed == 1 and redis.call('EXISTS', KEYS[4]) == 0 then
+    return tonumber(free) + (listeners(ARGV[5], ARGV[4]) > 0 and 8589934592 or 0)
+  end
+end
 local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -34,28 +58,10 @@ local function counter(key)
   end
   return tonumber(value)
 end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
-end
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end
@@ -81,13 +87,15 @@ end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-elseif not value or value < 0 or redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+elseif not value or value < 0 or not added and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -2
 end
-local mine, theirs = idsOf(ARGV[1]), idsOf(ARGV[6])
-redis.call('ZREM', KEYS[2], '')
-local added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
-local removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0
+local mine, theirs = idsOf(ARGV[7]), idsOf(ARGV[6])
+if not added then
+  redis.call('ZREM', KEYS[2], '')
+  added = redis.call('ZADD', KEYS[2], 'NX', scored(mine, string.format('%.0f', milliseconds() + ARGV[2])))
+  removed = added == #mine and redis.call('ZREM', KEYS[2], unpack(theirs)) or 0
+end
 if removed < #mine and (added > 0 or out(KEYS[2], theirs) ~= 0) then
   if added > 0 then
     redis.call('ZREM', KEYS[2], unpack(mine))
@@ -120,12 +128,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

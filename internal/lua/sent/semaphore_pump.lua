@@ -1,4 +1,4 @@
--- 98369659a4560a6936283e5c16a54eaede63d34a semaphore_pump
+-- 2bcdf05f3a8e45151f461a6dab72ee93ec2080b4 semaphore_pump
 -- Generated from ../semaphore_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Tells the first waiters of the line to ask, as many of them as there are free permits for. Whoever gives permits back and knows of
@@ -45,7 +45,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'

@@ -1,4 +1,4 @@
--- f6d9a833f4271b3e5c1ac47b091cb770cac6cb29 semaphore_release
+-- d64953f18de73eeff0a24bfdedcd22fccb9f8263 semaphore_release
 -- Generated from ../semaphore_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back, or leaves the line, and tells the waiters about free permits. Does nothing for permits that are not out any
@@ -9,15 +9,29 @@
 -- KEYS[3] tombstones hash: number -> Unix ms; only if a tombstone is to be written, or there is a line
 -- KEYS[4] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it has, if more than one
--- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
--- ARGV[3] number     of the holder
--- ARGV[4] channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] standing   ends its member of the line; empty means that it never stood there
+-- ARGV[2] channel
+-- ARGV[3] id         of the last one of its permits
+-- ARGV[4] standing   ends its member of the line; absent or empty means that it never stood there
+-- ARGV[5] publish    SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[6] lifetime   ms of the number's tombstone; absent or 0 (no tombstone) when every command with this number got a reply
 -- returns 1 when all of its permits were out, 0 when not
 -- keeps rules 2, A.1, A.5, A.6, S.1, S.4, S.9, S.12
 -- for semaphore
 
+local removed
+if KEYS[4] and not ARGV[5] and string.sub(ARGV[3], 15) == '\0\0' then
+  removed = redis.pcall('ZREM', KEYS[2], ARGV[3])
+  if removed == 1 and redis.pcall('EXISTS', KEYS[1], KEYS[1], KEYS[4]) == 2 then
+    local value = redis.pcall('INCRBY', KEYS[1], '1')
+    if type(value) == 'table' then
+      redis.pcall('ZADD', KEYS[2], '1', ARGV[3])
+      return value
+    elseif value > 0 then
+      redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', math.min(value, 2147483647)))
+    end
+    return 1
+  end
+end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
@@ -62,17 +76,10 @@ end
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
 end
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
-end
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end
@@ -96,8 +103,8 @@ local function announceValue(publish, channel, value)
     announce(publish, channel, string.format('%.0f', math.min(value, 2147483647)))
   end
 end
-local ids = idsOf(ARGV[1])
-local removed, value = redis.pcall('ZREM', KEYS[2], unpack(ids)), nil
+local ids, publish, value = idsOf(ARGV[3]), ARGV[5] or 'PUBLISH', nil
+removed = removed or redis.pcall('ZREM', KEYS[2], unpack(ids))
 if type(removed) == 'number' and removed > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
   if removed == #ids then
     value = giveBack(KEYS[1], KEYS[2], ids)
@@ -107,13 +114,13 @@ if type(removed) == 'number' and removed > 0 and redis.call('EXISTS', KEYS[1]) =
 end
 local line = KEYS[4] and redis.pcall('EXISTS', KEYS[4]) == 1
 if type(value) == 'number' and not line then
-  announceValue(ARGV[5], ARGV[4], value)
+  announceValue(publish, ARGV[2], value)
 end
 local reply = removed == #ids and 1 or 0
 if type(removed) == 'table' or type(value) == 'table' then
   reply = type(value) == 'table' and value or removed
 end
-local able, why = pcall(abandon, KEYS[3], ARGV[3], ARGV[2])
+local able, why = pcall(abandon, KEYS[3], string.match(ARGV[1], ':(%d+)'), ARGV[6] or 0)
 if not able then
   reply = failure(why)
 end
@@ -129,7 +136,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -146,12 +153,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)
@@ -275,5 +285,5 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
   end
   return able and others or 1
 end
-leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])
+leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[4] or '', type(value) == 'number' and value or nil, publish, ARGV[2])
 return reply

@@ -1,4 +1,4 @@
--- ceb9848881ae478589a48c25f14bd843b79ed8ea semaphore_renew
+-- 9f00f83a3da2aba42f4438e5b079d1bf03819ba0 semaphore_renew
 -- Generated from ../semaphore_renew.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Renews the permits of a batch of holders, each of one semaphore. A renewal never restores a permit that was taken
@@ -6,7 +6,7 @@
 --
 -- KEYS[i]   leases  zset: id of a permit that is out -> Unix ms when its lease ends
 -- ARGV[1]   lease   ms; a longer lease stays as it is
--- ARGV[i+1] holder  of permits of KEYS[i], and after a further colon how many they are, if more than one
+-- ARGV[i+1] id      of the last one of a holder's permits, which are of KEYS[i]
 -- returns for each of KEYS 1 if renewed, 0 if one of the holder's permits is gone
 -- keeps rules A.2, A.4, A.6
 -- for semaphore
@@ -15,17 +15,10 @@ local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local function bytes(n)
-  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
-end
-local function idsOf(holder)
-  local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local high, low = math.floor(number / 4294967296), number % 4294967296
-  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
-    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
-  local ids = {}
-  for i = 1, tonumber(count) or 1 do
-    ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
+local function idsOf(last)
+  local ids, high, low = {}, string.byte(last, 15, 16)
+  for i = 0, high * 256 + low do
+    ids[i + 1] = string.sub(last, 1, 14) .. string.char(math.floor(i / 256), i % 256)
   end
   return ids
 end

@@ -1,4 +1,4 @@
--- 6d799fe377a8dacd407f3201bfb22be2c366489e semaphore_set_up
+-- dc8eb6c082fab159ac5432b1ec898b535a5f72fe semaphore_set_up
 -- Generated from ../semaphore_set_up.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are still out, because only the
@@ -100,7 +100,7 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
-  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
@@ -117,12 +117,15 @@ local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function tidy(line)
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if first and marks(first) then
+    redis.call('DEL', line)
+  end
+end
 local function forget(line, member)
   if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
-    if first and marks(first) then
-      redis.call('DEL', line)
-    end
+    tidy(line)
   end
 end
 local function hears(publish, channel)

@@ -143,7 +143,8 @@ var Table = []Mutant{
 		{"internal/lease/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Confirmed.Add(shortest / 3)"},
 	}},
 	{"line 1", "a release does not look for the tombstone of the next holder that it names (S.7)", []Edit{
-		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
+		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, string.match(following, ':(%d+)')) == 1 then", "if freed ~= 1 then"},
+		{"internal/lua/line_release.lua", "    and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then", "    then"},
 	}},
 	{"line 2", "a waiter that is not reached is removed at once (S.4)", []Edit{
 		{"internal/lua/line_prelude.lua", "if age and age >= ToldFor then", "if true then"},
