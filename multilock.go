@@ -11,10 +11,10 @@ import (
 // MultiLock is several locks that are taken as one: all of them or none. It is made by [NewMultiLock], holds nothing by
 // itself, and is safe for concurrent use.
 //
-// It asks its members in a fixed order of its own. So callers that name the same locks in different orders do not wait for each
-// other in a circle. It waits for the first member while it holds no other, and then takes the rest. If the waiters of a member queue, it
-// waits for that member a moment: at most a tenth of the lease, and never more than 3 s. It only tries any other member. If a member
-// refuses, it releases all, and waits for that member first. A hold for a fixed time may be shorter by the moment.
+// Its members have a fixed order of its own. So callers that name the same locks in different orders do not wait for each
+// other in a circle. It asks for all locks at once: those of one client take one round trip. While it waits for the first member, it holds
+// no other. If the waiters of a member queue, it waits for that member a moment: at most a tenth of the lease, and never more than 3 s. It only
+// tries any other member. If one refuses, it releases all, and waits for that one first. A hold for a fixed time may be shorter by the moment.
 type MultiLock struct{ g *group.Group }
 
 // NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given

@@ -115,7 +115,7 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.span(ctx, &t)
 	a, err := l.acquire(ctx, t, seen, nil)
-	if a != nil {
+	if a != nil && t.AtLeast != 0 {
 		l.client.identity.keeps(t.AtLeast)
 	}
 	if seen != nil {
@@ -150,9 +150,6 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
-		return nil, l.wrap(err, t.Op)
-	}
 	if w == nil {
 		own := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
 		w = &own
@@ -162,14 +159,27 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	if t.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
+	a, err := l.begin(ctx, waiting, &t, seen, w)
+	if err != nil {
+		return nil, err
+	}
+	defer l.client.tasks.End()
+	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w, nil)
+	seen.Saw(a.Seen)
+	if got != nil {
+		return got, nil
+	}
+	return nil, l.refused(ctx, t.Op, a, w, err)
+}
+
+// begin begins an operation that acquires the lock, and returns its attempt. The caller must end the operation, unless there is an error.
+func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span, w *Wait) (*table.Attempt, error) {
+	if err := cmp.Or(t.Err, l.fits(t)); err != nil {
+		return nil, l.wrap(err, t.Op)
+	}
 	if ctx.Err() != nil {
 		return nil, l.named(EndOf(ctx), t.Op)
 	}
-	if !l.client.tasks.Begin() {
-		return nil, l.wrap(fault.ErrClosed, t.Op)
-	}
-	defer l.client.tasks.End()
-	l.client.used()
 	a := &table.Attempt{
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx, Done: ctx.Done(),
@@ -178,7 +188,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 		a.Watcher = seen
 	}
 	if !l.h.Kind.Counted() {
-		a.Who = l.asks(ctx, &t)
+		a.Who = l.asks(ctx, t)
 	}
 	switch {
 	case l.h.Kind.Lasting:
@@ -189,22 +199,26 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
+	if !l.client.tasks.Begin() { // after the methods of ctx, which may panic
+		return nil, l.wrap(fault.ErrClosed, t.Op)
+	}
+	l.client.used()
 	if t.Progress != nil {
 		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
 	}
-	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w)
-	seen.Saw(a.Seen)
-	switch {
-	case got != nil:
-		return got, nil
-	case err != nil:
-		return nil, l.wrap(err, t.Op)
+	return a, nil
+}
+
+// refused returns why an attempt has acquired nothing, given the error of its last step, which may be nil.
+func (l *Lock) refused(ctx context.Context, op string, a *table.Attempt, w *Wait, err error) error {
+	if err != nil {
+		return l.wrap(err, op)
 	}
 	last := a.Last // in this goroutine alone: see Progress
 	if before := w.known.At(clock.Now(), l.client.cfg.Table.Floor()); !last.Known() && before.Known() {
 		last = before // it stands
 	}
-	return nil, l.named(l.ended(ctx, last, a.HeldFor), t.Op)
+	return l.named(l.ended(ctx, last, a.HeldFor), op)
 }
 
 // fits returns what is wrong with terms for this kind of lock.
@@ -228,8 +242,8 @@ var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and Tr
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
-// attempt carries out the steps of an attempt.
-func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) (*table.Acquisition, error) {
+// attempt carries out the steps of an attempt, beginning with next. Nil means that it is yet to be admitted.
+func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, next *table.Step) (*table.Acquisition, error) {
 	var n notice.List
 	c := l.client
 	watched, asking, over := false, false, false
@@ -238,7 +252,11 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) 
 			l.abandon(a, asking)
 		}
 	}()
-	for step := c.table.Admit(a, clock.Now(), &n); ; {
+	if next == nil {
+		first := c.table.Admit(a, clock.Now(), &n)
+		next = &first
+	}
+	for step := *next; ; {
 		n.Deliver(c)
 		limit := waiting
 		if step.Free {

@@ -149,6 +149,9 @@ var errWaitOver = errors.New("wait is over")
 // bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
 // bounds each of its questions.
 func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
+	if !t.Limited && t.Ticket == "" && t.By.IsZero() {
+		return 0
+	}
 	cfg, now := &l.client.cfg.Table, clock.Now()
 	_, limited := ctx.Deadline()
 	switch {
@@ -158,8 +161,6 @@ func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.In
 		return min(clock.Of(t.By).Add(acks), now.Add(cfg.CommandTimeout))
 	case !t.By.IsZero():
 		return clock.Of(t.By).Add(acks)
-	case !t.Limited:
-		return 0
 	case t.Wait > 0:
 		return now.Add(l.AttemptTime(t.Wait)).Add(acks)
 	case limited:

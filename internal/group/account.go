@@ -38,12 +38,12 @@ func newAccount(r *rule, floor time.Duration) *account {
 	return &account{rule: r, floor: floor, members: make([]answers, len(r.names))}
 }
 
-// asked notes that a member is asked. An earlier question may still be under way.
+// asked notes that a member was asked. An earlier question may still be under way.
 func (c *account) asked(i int, p *outcome.Progress, now clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.members[i]
-	for before := m.progress; before != nil; before = m.progress {
+	for before := m.progress; before != nil && before != p; before = m.progress {
 		c.mu.Unlock()
 		said := before.At(now)
 		c.mu.Lock()

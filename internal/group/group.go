@@ -36,6 +36,7 @@ type Group struct {
 	// unlocked tells a second unlock from one without a lock: it has the latest owner that unlocked through this handle.
 	unlocked atomic.Pointer[owner.Owner]
 	locked   atomic.Bool // through this handle
+	busy     atomic.Bool // of a multi lock: the latest request had to wait for its first member
 }
 
 var _ client.Member = (*Group)(nil)

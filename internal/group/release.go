@@ -33,27 +33,40 @@ func (a *acquisition) release(ctx context.Context) error {
 // unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
 // that hangs is unlocked in the background.
 func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
-	u := newUnlocking(a.held(), a.group.locks)
-	multi, begun := a.group.quorum == nil, time.Now()
-	for i := range u.members {
-		if i > 0 || !multi {
-			u.begin(ctx, i)
-		}
+	u, begun := newUnlocking(a.held(), a.group.locks), time.Now()
+	members := make([]int, len(u.members)) // the first one comes last, because others wait for it
+	for i := range members {
+		members[i] = (i + 1) % len(members)
 	}
-	if multi { // the first member comes last, because others wait for it; all have one command timeout together
-		u.await(unlimited, u.all)
-		u.begin(ctx, 0)
-		u.awaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
-	} else {
+	if multi := a.group.quorum == nil; !multi {
+		u.begin(ctx, members...)
 		u.await(unlimited, func() bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			done, _ := a.released(u)
 			return done || u.all()
 		})
+	} else { // all members have one command timeout together
+		if !a.waitedFor() && len(u.shares(members)) == 1 {
+			u.begin(ctx, members...)
+			u.await(unlimited, u.all)
+		} else {
+			u.begin(ctx, members[:len(members)-1]...)
+			u.await(unlimited, u.all)
+			u.begin(ctx, 0)
+		}
+		u.awaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
 	}
 	u.linger(minTimeout)
 	return u
+}
+
+// waitedFor reports whether others of this process wait for the first lock. They would have it, and ask for the others, before these are
+// free.
+func (a *acquisition) waitedFor() bool {
+	first := a.group.locks[0]
+	waiters, _, _ := first.Client().Table().Line(first.ID().Key)
+	return waiters > 0
 }
 
 // released reports whether the members that are not known to be released no longer exclude others, and whether enough were

@@ -153,10 +153,9 @@ func (r *request) isOver() bool {
 // unlimited is the wait for a member that lasts as long as that for the group.
 const unlimited time.Duration = -1
 
-// ask takes one member. It waits for the member for most, but no longer than for the group; zero means that it only tries. If a
-// member has refused or failed before, the end of the wait ends also the first question to the member.
-func (r *request) ask(ctx context.Context, i int, most time.Duration) (h client.Held, err error) {
-	m := r.group.members[i]
+// terms returns the conditions under which one member is asked. It waits for the member for most, but no longer than for the group; zero
+// means that it only tries. If a member has refused or failed before, the end of the wait ends also the first question to the member.
+func (r *request) terms(i int, most time.Duration) client.Terms {
 	t := client.Terms{
 		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.as(i), By: r.By,
 		Member: true, Group: r.seen, Again: r.Again, Progress: new(outcome.Progress),
@@ -170,15 +169,23 @@ func (r *request) ask(ctx context.Context, i int, most time.Duration) (h client.
 		t.Wait = most
 	}
 	if most >= 0 && r.By.IsZero() {
-		t.By = time.Now().Add(max(most, clientOf(m).Config().Table.CommandTimeout))
+		t.By = time.Now().Add(max(most, clientOf(r.group.members[i]).Config().Table.CommandTimeout))
 	}
 	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.known() {
 		t.By = end
 	}
+	return t
+}
+
+// ask takes one member.
+func (r *request) ask(ctx context.Context, i int, most time.Duration) error {
+	t := r.terms(i, most)
 	r.said.asked(i, t.Progress, clock.Now())
-	h, err = m.Take(ctx, t)
-	r.said.took(i, t.Progress, err == nil && h.Waited(), err)
-	return h, err
+	h, err := r.group.members[i].Take(ctx, t)
+	if r.said.took(i, t.Progress, err == nil && h.Waited(), err); err == nil {
+		r.made.add(i, h)
+	}
+	return err
 }
 
 // stays returns for how long the request stands in the queues of members.

@@ -37,25 +37,53 @@ func newUnlocking(members []client.Held, locks []*client.Lock) *unlocking {
 	}
 }
 
-// begin begins to unlock a member, if it was held. The error of a member that is lost is known already.
-func (u *unlocking) begin(ctx context.Context, i int) {
-	h := u.members[i]
-	if h == nil {
-		return
+// begin begins to unlock these members, as far as they were held. Single locks of one client are unlocked together, in this order. The
+// error of a member that is lost is known already.
+func (u *unlocking) begin(ctx context.Context, members ...int) {
+	ctx = context.WithoutCancel(ctx)
+	for _, share := range u.shares(members) {
+		held, lost := make([]client.Held, len(share)), make([]bool, len(share))
+		for k, i := range share {
+			held[k] = u.members[i]
+			err := held[k].Err()
+			if lost[k] = errors.Is(err, fault.ErrLost); lost[k] {
+				u.ending++
+				u.errs[i], u.answered[i] = err, true
+			} else {
+				u.running++
+			}
+		}
+		over := func(k int, err error) { u.results <- unlocked{share[k], lost[k], err} }
+		c := clientOf(held[0])
+		if c.Retired() {
+			c = runner(u.locks)
+		}
+		if len(share) > 1 {
+			client.UnlockTogether(ctx, held, c, over)
+		} else {
+			c.Alongside(func() error { return held[0].Unlock(ctx) }, func(err error) { over(0, err) })
+		}
 	}
-	err := h.Err()
-	lost := errors.Is(err, fault.ErrLost)
-	if lost {
-		u.ending++
-		u.errs[i], u.answered[i] = err, true
-	} else {
-		u.running++
+}
+
+// shares divides those of these members that were held: the single locks of a client are together.
+func (u *unlocking) shares(members []int) (all [][]int) {
+	of := make(map[*client.Client]int)
+	for _, i := range members {
+		h := u.members[i]
+		if h == nil {
+			continue
+		}
+		at, ok := of[clientOf(h)]
+		if single := client.OneLock(h); single && ok {
+			all[at] = append(all[at], i)
+			continue
+		} else if single {
+			of[clientOf(h)] = len(all)
+		}
+		all = append(all, []int{i})
 	}
-	c := clientOf(h)
-	if c.Retired() {
-		c = runner(u.locks)
-	}
-	c.Alongside(func() error { return h.Unlock(context.WithoutCancel(ctx)) }, func(err error) { u.results <- unlocked{i, lost, err} })
+	return all
 }
 
 // runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first

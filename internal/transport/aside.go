@@ -20,6 +20,7 @@ type errand struct {
 	reply    wire.Reply    // the caller's once done has a token
 	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
 	expired  *time.Timer   // stopped, unless the caller waits for it
+	began    clock.Instant // when a call was asked that may have to connect first
 }
 
 // The states of an errand.
@@ -36,7 +37,9 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 	if !ok {
 		e = &errand{done: make(chan struct{}, 1)}
 	}
-	e.question, e.late = *q, late
+	if e.question, e.late = *q, late; q.Connects {
+		e.began = clock.Now()
+	}
 	return e
 }
 
@@ -70,16 +73,17 @@ func (e *errand) stop() {
 func (c *Conn) askAside(ctx context.Context, q *Question, way *lane, late Late) wire.Reply {
 	e := c.newErrand(q, late)
 	e.lane = way
+	c.runAside(ctx, e)
+	return c.await(ctx, e, nil, c.expiry(e, nil))
+}
+
+// runAside sends the call of an errand on a worker, and ends its task then.
+func (c *Conn) runAside(ctx context.Context, e *errand) {
 	e.state.Store(locating)
 	c.tasks.Run(task.Func(func() { // a closure, because a context does not belong in the errand
 		defer c.tasks.End()
 		c.run(ctx, e)
 	}))
-	var expired <-chan time.Time // for a command that the driver may not end in time
-	if !c.bounded || q.Within > 0 {
-		expired = e.expire(c.patience(q))
-	}
-	return c.await(ctx, e, nil, expired)
 }
 
 // askGathered sends a call in a batch of its lane. It ends the task that its caller began.
@@ -87,16 +91,21 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 	e := c.newErrand(q, late)
 	e.state.Store(seeking)
 	c.join(way, e)
-	return c.await(ctx, e, way, e.expire(c.patience(q)))
+	return c.await(ctx, e, way, c.expiry(e, way))
+}
+
+// expiry starts the timer of an errand. There is none for a command that the driver ends in time.
+func (c *Conn) expiry(e *errand, way *lane) <-chan time.Time {
+	if way == nil && c.bounded && e.question.Within == 0 {
+		return nil
+	}
+	return e.expire(c.patience(&e.question))
 }
 
 // await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
 // none.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
-	connects, first := e.question.Connects, connecting{}
-	if connects {
-		first.began = clock.Now()
-	}
+	connects, first := e.question.Connects, connecting{began: e.began}
 	for waits := true; waits; {
 		waits = false
 		select {

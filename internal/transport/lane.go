@@ -76,14 +76,18 @@ func (c *Conn) gathers(q *Question) bool {
 	return c.batches > 0 && !acked && (q.Call.Script.Numbers == 0 || q.Call.Script.Short) && q.Call.Args.Holder != nil
 }
 
-// enter decides how a call is sent: alone, or in a batch. It counts a call that is sent alone, until [lane.exit]. The
-// lane is nil for a call that cannot be gathered, and while the topology is not known: learning it may take long.
-func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
-	if !c.gathers(q) || c.cluster && !c.routed.Load() {
-		return nil, true
+// laneFor returns the lane of a call that can be gathered. It is nil for any other call, and while the topology is not known: learning
+// it may take long.
+func (c *Conn) laneFor(ctx context.Context, q *Question) (w *lane) {
+	if c.gathers(q) && (!c.cluster || c.routed.Load()) {
+		w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
 	}
-	w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
-	if w == nil {
+	return w
+}
+
+// enter decides how a call is sent: alone, or in a batch. It counts a call that is sent alone, until [lane.exit].
+func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
+	if w = c.laneFor(ctx, q); w == nil {
 		return nil, true
 	}
 	w.mu.Lock()
@@ -106,17 +110,23 @@ func (w *lane) exit() {
 	w.mu.Unlock()
 }
 
-// join puts an errand into the queue, and begins a batch if there may be one more.
-func (c *Conn) join(w *lane, e *errand) {
+// join puts errands into the queue, and begins as many batches as they need, if there may be more.
+func (c *Conn) join(w *lane, errands ...*errand) {
 	w.mu.Lock()
-	w.queue = append(w.queue, e)
-	b := c.begin(w)
-	if b == nil && !w.ticks {
-		c.tick(w)
-	}
-	w.mu.Unlock()
-	if b != nil {
-		c.tasks.Run(b)
+	w.queue = append(w.queue, errands...)
+	for left := len(errands); ; left -= batchSize {
+		b := c.begin(w)
+		if b == nil && !w.ticks {
+			c.tick(w)
+		}
+		w.mu.Unlock()
+		if b == nil {
+			return
+		}
+		if c.tasks.Run(b); left <= batchSize {
+			return
+		}
+		w.mu.Lock()
 	}
 }
 

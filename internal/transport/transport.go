@@ -124,12 +124,7 @@ type Question struct {
 // not gathered runs in place if its ctx cannot end and it has no Within, because its caller never leaves. Once the tasks are
 // retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
-	if q.Within > c.CommandTimeout {
-		q.Within = 0
-	}
-	if q.Call.Script.Announces {
-		q.Call.Args.Publish = c.publish(&q.Call)
-	}
+	c.prepare(&q)
 	inPlace, ended := c.bounded && ctx.Done() == nil && q.Within == 0, ctx.Err() // asked before anything begins: it may panic
 	way, alone := c.enter(ctx, &q)
 	if alone && inPlace || !c.tasks.Keep() {
@@ -150,6 +145,16 @@ func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 		return c.askGathered(ctx, &q, way, late)
 	}
 	return c.askAside(ctx, &q, way, late)
+}
+
+// prepare fills in what a question leaves to the connection.
+func (c *Conn) prepare(q *Question) {
+	if q.Within > c.CommandTimeout {
+		q.Within = 0
+	}
+	if q.Call.Script.Announces {
+		q.Call.Args.Publish = c.publish(&q.Call)
+	}
 }
 
 // publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
