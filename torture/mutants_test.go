@@ -206,7 +206,7 @@ var ownMutants = []mutant{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
 	}},
 	{"M60", "a panic of a hook ends the process", []string{"quiet", "struck"}, []edit{
-		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
+		{"internal/driver/checked.go", "if p := recover(); p != nil {\n\t\t\tr = Failed(", "if p := any(nil); p != nil {\n\t\t\tr = Failed("},
 		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tfor i", "if f := d.recovered(nil); f != nil {\n\t\t\tfor i"},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},

@@ -99,7 +99,10 @@ func (l *Lock) Check(op string) error {
 	if l == nil || l.client == nil {
 		return &fault.OpError{Op: op, What: "of a nil or zero Lock, or of a nil or zero Client", Err: fault.ErrInvalidOption}
 	}
-	return l.wrap(l.err, op)
+	if l.err != nil {
+		return l.wrap(l.err, op)
+	}
+	return nil
 }
 
 // Take implements [Member].
@@ -115,7 +118,7 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.span(ctx, &t)
 	a, err := l.acquire(ctx, t, seen, nil)
-	if a != nil {
+	if a != nil && t.AtLeast != 0 {
 		l.client.identity.keeps(t.AtLeast)
 	}
 	if seen != nil {
@@ -170,12 +173,9 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	}
 	defer l.client.tasks.End()
 	l.client.used()
-	a := &table.Attempt{
+	inner, a := ctx, &table.Attempt{
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
-		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
-	}
-	if seen != nil { // a nil Span must not become a Watcher that is not nil
-		a.Watcher = seen
+		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(), Wait: waiting, Bound: w.bound,
 	}
 	if !l.h.Kind.Counted() {
 		a.Who = l.asks(ctx, &t)
@@ -186,15 +186,18 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 	case a.Lease == 0:
 		a.Lease = l.client.cfg.Table.WatchdogTimeout
 	}
-	a.Wait, a.Bound = waiting, w.bound
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
 	if t.Progress != nil {
 		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
 	}
-	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w)
-	seen.Saw(a.Seen)
+	if seen != nil { // a nil Span must not become a Watcher that is not nil
+		a.Watcher = seen
+		inner, waiting = seen.Context(ctx), seen.Context(waiting)
+		defer func() { seen.Saw(a.Seen) }()
+	}
+	got, err := l.attempt(inner, waiting, a, w)
 	switch {
 	case got != nil:
 		return got, nil
@@ -238,7 +241,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) 
 			l.abandon(a, asking)
 		}
 	}()
-	for step := c.table.Admit(a, clock.Now(), &n); ; {
+	now := clock.Now()
+	for step := c.table.Admit(a, now, &n); ; {
 		n.Deliver(c)
 		limit := waiting
 		if step.Free {
@@ -246,14 +250,15 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) 
 		}
 		switch step.Do {
 		case table.Ask:
-			sent := clock.Now()
+			sent := now
 			asking = true
 			r := c.ask(limit, &step, transport.WaitSlot, w.connects)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				c.audit(&l.h)
 			}
-			if step = c.table.Settle(a, r, clock.Now(), &n); step.Do != table.Done {
+			now = clock.Now()
+			if step = c.table.Settle(a, r, now, &n); step.Do != table.Done {
 				w.GoesOn(sent, r.Err == nil, r.Err)
 			}
 		case table.Sleep:
@@ -262,7 +267,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) 
 				defer l.suspectLater(a)()
 			}
 			why := c.sleep(limit, &step)
-			step = c.table.Wake(a, why, clock.Now(), &n)
+			now = clock.Now()
+			step = c.table.Wake(a, why, now, &n)
 		default:
 			over = true
 			return step.Got, step.Err

@@ -82,9 +82,10 @@ func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
 	if !c.gathers(q) || c.cluster && !c.routed.Load() {
 		return nil, true
 	}
-	w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
-	if w == nil {
-		return nil, true
+	if w = c.lane; c.cluster {
+		if w, q.node, _ = c.laneOf(ctx, q.Call.Key()); w == nil { // the error comes back when the call is sent
+			return nil, true
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
