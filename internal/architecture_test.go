@@ -80,7 +80,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2838, "internal/group": 2644, "internal/client": 3250, "internal/pubsub": 1444,
+	".": 2838, "internal/group": 2644, "internal/client": 3248, "internal/pubsub": 1444,
 	"internal/wire": 1980,
 }
 
@@ -89,7 +89,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5231
+const maxHouse = 5230
 
 const (
 	maxPackage  = 1200

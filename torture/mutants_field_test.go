@@ -5,7 +5,7 @@ package torture
 var fieldMutants = []mutant{
 	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/client TestNoHoldIsNearlyOver"}, []edit{
 		{"internal/lease/term.go", "{ return lease / 4 }", "{ return 0 }"},
-		{"internal/table/internal/place/reading.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
+		{"internal/table/internal/place/place.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
 	}},
 	{"F2", "Shutdown refuses the context of a hold that is over (M.14)", []string{"./internal/suites/claims TestAShutdownWithThePastContext"}, []edit{
 		{"internal/client/shutdown.go", "if hold.of.Closed().Load() {", "if false {"},

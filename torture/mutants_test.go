@@ -188,13 +188,13 @@ var ownMutants = []mutant{
 		{"internal/table/free.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
 	}},
 	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./internal/suites/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
-		{"internal/table/watch.go", "if w := t.watches[own]; w != nil {\n\t\t\tt.pump", "if w := t.watches[own]; w != nil && n == nil {\n\t\t\tt.pump"},
+		{"internal/table/watch.go", "if w == nil || unwatched && w.queues", "if w == nil || !unwatched || w.queues"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
+		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
