@@ -21,7 +21,7 @@ import (
 // tableFiles lists the files of the lock table from the bottom up. A file refers to what earlier files declare.
 var tableFiles = []string{
 	"step", "stages", "state",
-	"table", "open", "grant", "rights", "owners", "loss", "acquisition", "place", "attempt", "watch", "queue", "suspect", "hold", "way",
+	"table", "open", "trying", "grant", "rights", "owners", "loss", "acquisition", "place", "attempt", "watch", "queue", "suspect", "hold", "way",
 	"message", "rest", "look", "settle", "admit",
 	"ending", "free", "handover", "export", "exit",
 	"due", "receipts", "shutdown", "queries",

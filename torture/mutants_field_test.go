@@ -5,7 +5,7 @@ package torture
 var fieldMutants = []mutant{
 	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/client TestNoHoldIsNearlyOver"}, []edit{
 		{"internal/lease/term.go", "{ return lease / 4 }", "{ return 0 }"},
-		{"internal/table/internal/place/reading.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
+		{"internal/table/internal/place/place.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
 	}},
 	{"F2", "Shutdown refuses the context of a hold that is over (M.14)", []string{"./internal/suites/claims TestAShutdownWithThePastContext"}, []edit{
 		{"internal/client/shutdown.go", "if hold.of.Closed().Load() {", "if false {"},
@@ -25,7 +25,7 @@ var fieldMutants = []mutant{
 	{"F7", "a context that panics on a goroutine of rlock ends the process (U.7)", []string{"./internal/suites/trouble TestAContextThatPanics"}, []edit{
 		{"internal/client/panics.go", "if p := recover(); p != nil {", "if p := any(nil); p != nil {"},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
-		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
+		{"internal/driver/checked.go", "if p := recover(); p != nil {\n\t\t\tr = Failed(", "if p := any(nil); p != nil {\n\t\t\tr = Failed("},
 	}},
 	{"F8", "the time that connecting takes counts for a single attempt (U.8)", []string{"./internal/client TestConnectingDoesNotCount"}, []edit{
 		{"internal/transport/connecting.go", "if c.dials == nil || h.trouble.Load() {", "if true {"},

@@ -189,13 +189,13 @@ var ownMutants = []mutant{
 		{"internal/table/free.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
 	}},
 	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./internal/suites/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
-		{"internal/table/watch.go", "if w := t.watches[own]; w != nil {\n\t\t\tt.pump", "if w := t.watches[own]; w != nil && n == nil {\n\t\t\tt.pump"},
+		{"internal/table/watch.go", "if w == nil || unwatched && w.queues", "if w == nil || !unwatched || w.queues"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
+		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], mine)\n", ""},
@@ -207,7 +207,7 @@ var ownMutants = []mutant{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
 	}},
 	{"M60", "a panic of a hook ends the process", []string{"quiet", "struck"}, []edit{
-		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
+		{"internal/driver/checked.go", "if p := recover(); p != nil {\n\t\t\tr = Failed(", "if p := any(nil); p != nil {\n\t\t\tr = Failed("},
 		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tfor i", "if f := d.recovered(nil); f != nil {\n\t\t\tfor i"},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},

@@ -99,7 +99,9 @@ func New(cfg Config, d driver.Driver) *Client {
 	c.table = table.New(cfg.Table, c.tasks, c.hub, c)
 	c.latches = latch.New(&c.cfg.Table)
 	c.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, c.table, c.conn, c, c.cleanUp, c.collectDrops, c.tasks)
-	c.conn.Publisher(c.hub.Publish)
+	if info.Cluster {
+		c.conn.Publisher(c.hub.Publish)
+	}
 	c.conn.OnTopology(c.hub.Topology)
 	return c
 }
@@ -122,28 +124,17 @@ func (c *Client) Close() {
 		c.identity.forget(ctx)
 		c.tasks.Stop(ctx)
 		c.driver.Close(ctx)
-		c.tellOwed()
-		c.lastReports()
+		c.table.Closed(&n)
+		n.Deliver(c) // what Close has left undone
+		last, end := context.WithTimeout(context.Background(), reportsWithin)
+		defer end()
+		c.reports.Wait(last) // a moment for what the observers have yet to be told
 		c.reports.Client(c.cfg.Client, false)
 	})
 }
 
-// lastReports gives the observers a moment for what they have yet to be told.
-func (c *Client) lastReports() {
-	ctx, cancel := context.WithTimeout(context.Background(), reportsWithin)
-	defer cancel()
-	c.reports.Wait(ctx)
-}
-
 // reportsWithin is how long Close waits for observers.
 const reportsWithin = time.Second
-
-// tellOwed logs what Close has left undone.
-func (c *Client) tellOwed() {
-	var n notice.List
-	c.table.Closed(&n)
-	n.Deliver(c)
-}
 
 // Config returns the client's options.
 func (c *Client) Config() *Config { return &c.cfg }

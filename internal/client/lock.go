@@ -99,7 +99,10 @@ func (l *Lock) Check(op string) error {
 	if l == nil || l.client == nil {
 		return &fault.OpError{Op: op, What: "of a nil or zero Lock, or of a nil or zero Client", Err: fault.ErrInvalidOption}
 	}
-	return l.wrap(l.err, op)
+	if l.err != nil {
+		return l.wrap(l.err, op)
+	}
+	return nil
 }
 
 // Take implements [Member].
@@ -164,8 +167,12 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 		return nil, err
 	}
 	defer l.client.tasks.End()
-	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w, nil)
-	seen.Saw(a.Seen)
+	inner := ctx
+	if seen != nil {
+		inner, waiting = seen.Context(ctx), seen.Context(waiting)
+		defer func() { seen.Saw(a.Seen) }()
+	}
+	got, err := l.attempt(inner, waiting, a, w, nil)
 	if got != nil {
 		return got, nil
 	}
@@ -252,8 +259,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 			l.abandon(a, asking)
 		}
 	}()
+	now := clock.Now()
 	if next == nil {
-		first := c.table.Admit(a, clock.Now(), &n)
+		first := c.table.Admit(a, now, &n)
 		next = &first
 	}
 	for step := *next; ; {
@@ -264,14 +272,15 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 		}
 		switch step.Do {
 		case table.Ask:
-			sent := clock.Now()
+			sent := now
 			asking = true
 			r := c.ask(limit, &step, transport.WaitSlot, w.connects)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				c.audit(&l.h)
 			}
-			if step = c.table.Settle(a, r, clock.Now(), &n); step.Do != table.Done {
+			now = clock.Now()
+			if step = c.table.Settle(a, r, now, &n); step.Do != table.Done {
 				w.GoesOn(sent, r.Err == nil, r.Err)
 			}
 		case table.Sleep:
@@ -280,7 +289,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 				defer l.suspectLater(a)()
 			}
 			why := c.sleep(limit, &step)
-			step = c.table.Wake(a, why, clock.Now(), &n)
+			now = clock.Now()
+			step = c.table.Wake(a, why, now, &n)
 		default:
 			over = true
 			return step.Got, step.Err

@@ -50,7 +50,10 @@ func NewWait(client *Client, description string, silent time.Duration) Wait {
 
 // newWait returns the wait of a call for a lock or a latch, given the time that replicas have to acknowledge it.
 func (l *Lock) newWait(ctx context.Context, t *Terms, acks time.Duration) Wait {
-	w := Wait{client: l.client, name: l.h.Name, bound: l.bound(ctx, t, acks), single: t.Single()}
+	w := Wait{client: l.client, name: l.h.Name}
+	if t.Limited || t.Ticket != "" || !t.By.IsZero() {
+		w.bound, w.single = l.bound(ctx, t, acks), t.Single()
+	}
 	if w.single {
 		_, limited := ctx.Deadline()
 		w.connects = (!limited || !t.By.IsZero()) && l.client.conn.Connects(l.h.Key.Name)
@@ -146,8 +149,7 @@ func (t *Terms) waiting(ctx context.Context) (context.Context, context.CancelFun
 // errWaitOver is the cause of a wait that has taken as long as Wait said.
 var errWaitOver = errors.New("wait is over")
 
-// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
-// bounds each of its questions.
+// bound returns when a call with a limit has to return, even if its first question has no reply.
 func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
 	if !t.Limited && t.Ticket == "" && t.By.IsZero() {
 		return 0

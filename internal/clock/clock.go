@@ -17,7 +17,7 @@ var (
 )
 
 // Now returns the present moment.
-func Now() Instant { return Of(time.Now()) }
+func Now() Instant { return beganAt + Instant(time.Since(processBegan)) }
 
 // Of returns the instant of a time that has a monotonic reading.
 func Of(t time.Time) Instant { return beganAt.Add(t.Sub(processBegan)) }

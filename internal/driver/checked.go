@@ -53,12 +53,13 @@ func (d *checked) note(c *wire.Call, r *wire.Reply) {
 // Run implements [Driver].
 func (d *checked) Run(ctx context.Context, at Node, c wire.Call) (r wire.Reply) {
 	defer func() {
-		if f := d.recovered(recover()); f != nil {
-			r = Failed(f)
+		if p := recover(); p != nil {
+			r = Failed(d.recovered(p))
 		}
 	}()
-	r = d.Driver.Run(ctx, at, c)
-	d.note(&c, &r)
+	if r = d.Driver.Run(ctx, at, c); r.Err != nil || !d.replicas.wrote.Load() {
+		d.note(&c, &r)
+	}
 	return r
 }
 

@@ -55,8 +55,9 @@ func (t *Term) Sending(lease, commandTimeout time.Duration, now clock.Instant) {
 
 // Confirm counts a lease that Redis granted from the moment before its command was sent.
 func (t *Term) Confirm(sent clock.Instant, lease time.Duration) {
-	if deadline := sent.Add(lease - Margin(lease)); deadline > t.Deadline {
-		t.Deadline, t.margin = deadline, Margin(lease)
+	margin := Margin(lease)
+	if deadline := sent.Add(lease - margin); deadline > t.Deadline {
+		t.Deadline, t.margin = deadline, margin
 	}
 	t.Confirmed = max(t.Confirmed, sent)
 }

@@ -1,7 +1,5 @@
 package queue
 
-import "container/heap"
-
 // Timed is the due time of an item of a [Heap], which embeds it. The zero value is in no heap.
 type Timed[M ~int64] struct {
 	due   M
@@ -21,15 +19,12 @@ type Due[M ~int64] interface {
 
 // Heap has the item that is due first at its head. The zero value is an empty heap. It is not safe for concurrent use.
 type Heap[T Due[M], M ~int64] struct {
-	items items[T, M]
+	items []T
 	alarm M // the alarm that was asked for; zero means none
 }
 
 // Len returns how many items it has.
 func (h *Heap[T, M]) Len() int { return len(h.items) }
-
-// Head returns the item that is due first. The heap must not be empty.
-func (h *Heap[T, M]) Head() T { return h.items[0] }
 
 // Due returns the item that is due first, if it is due by now, and zero if not.
 func (h *Heap[T, M]) Due(now M) T {
@@ -57,24 +52,31 @@ func (h *Heap[T, M]) Alarm() M {
 // Rang forgets the alarm, because it has come.
 func (h *Heap[T, M]) Rang() { h.alarm = 0 }
 
-// All returns all items, in no order. The slice belongs to the heap.
+// All returns all items. The first one is due first; the others have no order. The slice belongs to the heap.
 func (h *Heap[T, M]) All() []T { return h.items }
 
 // Set makes an item due at a moment. It may be in the heap already.
 func (h *Heap[T, M]) Set(item T, due M) {
 	t := item.timed()
-	t.due = due
-	if t.place > 0 {
-		heap.Fix(&h.items, int(t.place-1))
-	} else {
-		heap.Push(&h.items, item)
+	if t.due = due; t.place == 0 {
+		h.items = append(h.items, item)
+		t.place = int32(len(h.items))
 	}
+	h.fix(int(t.place - 1))
 }
 
 // Remove takes an item out. It does nothing if the item is not in the heap.
 func (h *Heap[T, M]) Remove(item T) {
-	if at := item.timed().place; at > 0 {
-		heap.Remove(&h.items, int(at-1))
+	t, last := item.timed(), len(h.items)-1
+	if t.place == 0 {
+		return
+	}
+	at := int(t.place - 1)
+	h.swap(at, last)
+	t.place = 0
+	clear(h.items[last:])
+	if h.items = h.items[:last]; at < last {
+		h.fix(at)
 	}
 }
 
@@ -95,33 +97,27 @@ func (h *Heap[T, M]) Before(moment M) []T {
 	return found
 }
 
-// items implements heap.Interface.
-type items[T Due[M], M ~int64] []T
-
-func (s *items[T, M]) Len() int           { return len(*s) }
-func (s *items[T, M]) Less(i, j int) bool { return (*s)[i].timed().due < (*s)[j].timed().due }
-
-func (s *items[T, M]) Swap(i, j int) {
-	all := *s
-	all[i], all[j] = all[j], all[i]
-	all[i].timed().place, all[j].timed().place = int32(i+1), int32(j+1)
+// fix moves an item whose due time has changed to its place.
+func (h *Heap[T, M]) fix(i int) {
+	for i > 0 && h.earlier(i, (i-1)/2) {
+		h.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	for next := 2*i + 1; next < len(h.items); next = 2*i + 1 {
+		if next+1 < len(h.items) && h.earlier(next+1, next) {
+			next++
+		}
+		if !h.earlier(next, i) {
+			return
+		}
+		h.swap(i, next)
+		i = next
+	}
 }
 
-// Push is called by container/heap.
-func (s *items[T, M]) Push(x any) {
-	item, _ := x.(T)
-	*s = append(*s, item)
-	item.timed().place = int32(len(*s))
-}
+func (h *Heap[T, M]) earlier(i, j int) bool { return h.items[i].timed().due < h.items[j].timed().due }
 
-// Pop is called by container/heap.
-func (s *items[T, M]) Pop() any {
-	all := *s
-	last := len(all) - 1
-	item := all[last]
-	var none T
-	all[last] = none
-	item.timed().place = 0
-	*s = all[:last]
-	return item
+func (h *Heap[T, M]) swap(i, j int) {
+	h.items[i], h.items[j] = h.items[j], h.items[i]
+	h.items[i].timed().place, h.items[j].timed().place = int32(i+1), int32(j+1)
 }

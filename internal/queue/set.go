@@ -36,22 +36,19 @@ func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
 		}
 		s.byKey[key] = l
 	}
-	l.waiters = append(l.waiters, w)
-	return l, len(l.waiters) == 1
+	return l, l.Queue.Join(w)
 }
 
 // Leave removes a waiter from the queue of a name. It returns the waiter that thereby becomes the head, or zero. A queue
 // that is empty leaves the set.
 func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
 	l := s.byKey[key]
-	if len(l.waiters) > 1 {
-		if l.Leave(w) {
-			next = l.waiters[0]
-		}
+	if l.Leave(w) {
+		next = l.Head()
+	}
+	if len(l.waiters) > 0 {
 		return next
 	}
-	clear(l.waiters)
-	l.waiters = l.waiters[:0]
 	delete(s.byKey, key)
 	if len(s.spare) < maxSpare && cap(l.waiters) <= maxSpare {
 		*l = Line[W, S]{Queue: l.Queue}

@@ -74,7 +74,7 @@ func TestAHeapAsksForEarlierAlarmsOnly(t *testing.T) {
 	require.Equal(t, []*timed{second}, h.Before(30))
 	h.Remove(second)
 	h.Remove(second)
-	require.Same(t, first, h.Head())
+	require.Same(t, first, h.All()[0])
 	require.EqualValues(t, 30, first.DueAt())
 	require.Equal(t, 1, h.Len())
 }

@@ -17,31 +17,29 @@ func (t *Table) Admit(a *Attempt, now clock.Instant, n *notice.List) Step {
 }
 
 // Wake continues an attempt after a Sleep.
-func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
+func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) (s Step) {
 	defer t.lock().Unlock()
 	if why == Closed && !t.bars(a, now) {
 		why = ByNews // it slept when the client began to shut down
 	}
-	return t.after(a, t.wake(a, why, now, n), now)
-}
-
-func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
-	switch {
+	switch waits := a.phase == queued || a.phase == resting; {
 	case a.phase == claiming && why >= Ended:
-		t.conclude(a, now)
-		return a.finish(t.barred(a, now))
+		a.Last = t.concludes(a, now)
+		s = a.finish(t.barred(a, now))
 	case a.phase == claiming:
-		return t.claim(a, now, n)
+		s = t.claim(a, now, n)
 	case a.phase == adopting && why >= Ended:
-		return t.giveUp(a, nil, now, n)
+		s = t.giveUp(a, nil, now, n)
 	case a.phase == adopting:
-		return t.adopt(a, now)
-	case (a.phase == queued || a.phase == resting) && why >= Ended:
-		return t.leave(a, now, n)
-	case a.phase == queued || a.phase == resting:
-		return t.look(a, why, now, n)
+		s = t.adopt(a, now)
+	case waits && why >= Ended:
+		s = t.leave(a, now, n)
+	case waits:
+		s = t.look(a, why, now, n)
+	default:
+		s = a.finish(errUndefined)
 	}
-	return a.finish(errUndefined)
+	return t.after(a, s, now)
 }
 
 // claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. Meanwhile the hold may be over that made the
@@ -55,10 +53,13 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *notice.List) Step {
 			return a.finish(err)
 		}
 	}
-	if t.bars(a, now) {
+	if t.stopping && t.bars(a, now) {
 		return a.finish(fault.ErrClosed)
 	}
-	g := t.grants.Of(a.Handle.sideKey(), a.owner)
+	var g *Grant
+	if a.owner != nil {
+		g = t.grants.Of(a.Handle.sideKey(), a.owner)
+	}
 	a.phase, a.grant, a.ahead = claiming, g, nil
 	switch {
 	case g == nil:
@@ -76,7 +77,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if a.Bound == 0 {
 		return g.awaitTurn(-1)
 	}
-	if t.conclude(a, now); !a.Last.Known() {
+	if a.Last = t.concludes(a, now); !a.Last.Known() {
 		// The first question is under way. If the question is another owner's, its reply does not wake this attempt.
 		return a.awaitTurn(5*time.Millisecond, now)
 	}
@@ -99,6 +100,10 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	case a.Handle.Kind.Queues, a.owner != nil && a.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
+	if s, ok := t.try(a, now); ok {
+		return s
+	}
+	t.queueOf(a.Handle.Key)
 	l, first := t.queues.Join(a.Handle.Key, a)
 	if a.queue = l; first || contender(l) == a {
 		return t.begins(a, ByNews, now, n)
@@ -109,6 +114,23 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	return a.sleep(-1)
 }
 
+// try asks for a lock that looks free: nobody of this process holds it, asks or waits for it, or hears of it. It reports false for any other
+// lock, and for one that the line does not serve.
+func (t *Table) try(a *Attempt, now clock.Instant) (s Step, ok bool) {
+	h, k, g, names := a.Handle, a.Handle.Key, a.grant, a.Handle.Names()
+	if h.Kind.Side != wire.MainSide || h.Kind.Channel == "" || t.stopping || t.unlined != nil || t.trying[k] != nil ||
+		t.exclusive[k.Family][k.Name] != nil || t.queues.Of(k) != nil || !t.usesLine(h) || t.messages.Epoch(names.Own()) != 0 {
+		return Step{}, false
+	}
+	t.trying[k] = a
+	a.way, a.byLine = lineWay{}, true
+	a.phase, a.sent, a.forcings, a.term = trying, now, t.forcings, t.term(a)
+	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	s = Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.holder.Stand(names, a.Lease, a.term)}
+	s.Free, s.Within = a.asks(now)
+	return s, true
+}
+
 // Settle takes the reply to the attempt's call.
 func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) (s Step) {
 	defer t.lock().Unlock()
@@ -117,7 +139,7 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.Li
 		s = t.onCountReply(a, r, now, n)
 	case adopting:
 		s = t.onAdoptReply(a, r, now, n)
-	case asking, parting:
+	case trying, asking, parting:
 		s = t.onAcquireReply(a, r, now, n)
 	default:
 		s = a.finish(errUndefined)

@@ -27,14 +27,14 @@ func (a *Attempt) awaitTurn(pause time.Duration, now clock.Instant) Step {
 
 // knows returns the record of what is known about the lock of an attempt.
 func (a *Attempt) knows() *outcome.Record {
+	if a.phase == trying {
+		a.grant.table.enqueue(a)
+	}
 	if a.queue != nil {
 		return &a.queue.Shared.known
 	}
 	return &a.known
 }
-
-// conclude sets what is known at the end of an attempt.
-func (t *Table) conclude(a *Attempt, now clock.Instant) { a.Last = t.concludes(a, now) }
 
 // concludes returns what an attempt would say if it ended now. A hold in this process that is inside its deadline is as good as a
 // refusal by Redis now.
@@ -56,7 +56,6 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 	return Step{Do: Sleep, Pause: pause, Wait: a.bell.C()}
 }
 
-// newGrant gives an attempt a new pending grant.
 func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
@@ -64,12 +63,12 @@ func (t *Table) newGrant(a *Attempt) {
 		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
 		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
-	g.turns.Begin()
 	if h.Kind.Lasting {
 		t.notePast(g)
 	}
 	a.grant = g
 	if g.shared {
+		g.turns.Begin() // nobody else knows a grant that is not shared
 		g.attempt = a
 		t.list(g)
 	}
@@ -86,7 +85,6 @@ func (a *Attempt) sibling() *Grant {
 	return a.grant.sibling()
 }
 
-// overdue reports whether the call has to return now.
 func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >= a.Bound }
 
 // retryPause returns the pause before the next question after a failure.
@@ -104,7 +102,6 @@ func (a *Attempt) keep(from clock.Instant) {
 
 // asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
 func (a *Attempt) asks(now clock.Instant) (free bool, within time.Duration) {
-	a.knows().Asked(now)
 	a.Seen.Questions++
 	free, within = a.free(now)
 	a.asked = true

@@ -24,8 +24,8 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
-		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().DueAt()) {
-			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
+		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.All()[0].DueAt()) {
+			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.All()[0].DueAt()))
 		}
 		w.checkRenewals(p)
 		w.checkLeast(p)
@@ -49,7 +49,7 @@ func (w *world) checkRenewals(p *process) {
 			continue
 		}
 		latest := min(g.term.Confirmed.Add(shortest/3), g.term.Ends().Add(-2*longest/3))
-		first := g.term.Ends().Sub(g.term.Confirmed) <= firstTerm
+		first := g.term.Ends().Sub(g.term.Confirmed) <= wire.FirstTerm
 		if first && latest <= g.term.Confirmed { // a release gave it its first term, or a hand-over the rest of one, which is shorter than its lease
 			latest = g.term.Confirmed.Add(100 * time.Millisecond)
 		}
@@ -125,6 +125,9 @@ func (w *world) checkContenders() {
 		if v.a.queue != nil && v.a.phase == asking && v.a.queue.Head() != v.a {
 			w.failf("OneContender: %s asks behind the head", v)
 		}
+		if t := v.proc.table; v.a.phase == trying && (t.trying[v.a.Handle.Key] != v.a || t.queues.Of(v.a.Handle.Key) != nil) {
+			w.failf("OneContender: %s asks beside others", v)
+		}
 	}
 }
 
@@ -189,7 +192,7 @@ func (w *world) checkWakes() {
 			}
 			within := soon
 			if g := v.a.grant; g != nil && g.inDoubt && n.server.find(text(g.inRedis().Field)) != nil {
-				within = firstTerm + 100*time.Millisecond // a question without a reply got the lock, after a later one was refused
+				within = wire.FirstTerm + 100*time.Millisecond // a question without a reply got the lock, after a later one was refused
 			}
 			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v, within) && !w.repeats(v, within)) && (beside || !w.anyWakes(n, within)) {
 				w.failf("NoMissedWake: %s is free for %s, which sleeps", n.text, v)
@@ -238,7 +241,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	switch {
 	case (s.lined || a.seat != nil) && s.find(field) != nil: // it has the lock, and does not know
 		return true, true
-	case a.place.Stands() && s.line.index(field) < 0 && s.stood[field] != s.lost: // Redis lost its place, which it learns when it asks
+	case a.place.Stands && s.line.index(field) < 0 && s.stood[field] != s.lost: // Redis lost its place, which it learns when it asks
 		return false, false
 	}
 	return s.wouldGrant(a.Handle.Kind, field, ""), false
@@ -367,7 +370,7 @@ func (w *world) checkEnd() {
 			w.failf("Empty: c%d has %d queues and %d tasks", p.index, s.Queues, p.tasks.Count())
 		case len(p.table.seats) > 0:
 			w.failf("Empty: c%d has seats of %d names", p.index, len(p.table.seats))
-		case len(p.table.placed)+len(p.table.watches) > 0:
+		case len(p.table.placed)+len(p.table.watches)+len(p.table.trying) > 0:
 			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.placed), len(p.table.watches))
 		case p.closed:
 		case s.Grants+s.Exclusive+s.Due+len(p.table.alive) > 0:

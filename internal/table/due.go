@@ -85,7 +85,6 @@ func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *notice.L
 	return batches
 }
 
-// newBatch returns the batch of grants that are renewed with the same lease.
 func newBatch(grants []*Grant) Batch {
 	b := Batch{grants: grants}
 	for _, g := range grants {

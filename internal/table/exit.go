@@ -95,7 +95,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	if t.parks(g, now) {
 		next = nil
 	}
-	inTurn := next != nil && g.lineTerm() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
+	inTurn := next != nil && g.lineTerm() == 0 && (!g.streak.over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil, now, n)
 	}
@@ -103,7 +103,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
-	case next != nil && t.lined(g.handle) && lineOf(next.Handle.Kind).term(t, next) != wire.Woken:
+	case next != nil && t.lined(g.handle) && t.term(next) != wire.Woken:
 		x.next = next
 	}
 	return t.free(x, now)

@@ -63,7 +63,6 @@ func (t *Table) exportTurn(x *Exit, now clock.Instant, n *notice.List) Step {
 	return t.export(x, now)
 }
 
-// mayNotExport returns why an acquisition cannot be exported, or nil.
 func (a *Acquisition) mayNotExport(now clock.Instant) error {
 	g := a.grant
 	if err := a.over(now); err != nil {
@@ -80,7 +79,6 @@ func (a *Acquisition) mayNotExport(now clock.Instant) error {
 	return nil
 }
 
-// export returns the step that hands the lock over to the holder of the ticket.
 func (t *Table) export(x *Exit, now clock.Instant) Step {
 	x.phase, x.sent = exporting, now
 	lease := x.ticket.term.Lease

@@ -31,18 +31,22 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 	return Step{Do: Ask, Slot: x.background, Within: within, Call: call}
 }
 
-// replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
+// replied takes what the reply to a release says about others. If the lock is parked, it says nothing. A release that knows of no line
+// is followed by a command that grants the lock.
 func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
-	if !x.parks {
-		t.onFreed(x, r, now, n)
-		t.followUp(x, r, n)
+	if x.parks {
+		return
+	}
+	t.onFreed(x, r, now, n)
+	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
+		t.pump(x.grant.handle, 0, n)
 	}
 }
 
 // repliedLate notes, for the attempts that queue now, a reply whose caller had left. Otherwise waiters whose calls are short
 // would take their abandoned questions for silence.
 func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
-	if l := t.queues.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
+	if l := t.queueOf(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
 		l.Shared.known.Late(now)
 	}
 }
@@ -93,7 +97,7 @@ func (t *Table) onSeatFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.
 	}
 	for _, a := range t.placed {
 		if a.Handle.Key == x.grant.handle.Key {
-			a.place.Doubt()
+			a.place.Unsure = true
 			a.bell.Ring()
 		}
 	}
@@ -110,20 +114,19 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		next.knows().Asked(now)
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
-		t.notePlace(next, next.way.channel(next), next.way.term(t, next), now)
+		t.notePlace(next, next.way.channel(next), t.term(next), now)
 		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.term}
 	}
 	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.lineTerm(), to)
 }
 
-// onFreed takes what a release did with the lock.
 func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if x.grant.handle.Kind.Queues {
 		t.onSeatFreed(x, r, now, n)
 		return
 	}
 	given := r.Gave()
-	if l := t.queues.Of(x.grant.handle.Key); l != nil && r.Err == nil {
+	if l := t.queueOf(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
 		if x.grant.handle.Kind.Counted() {
 			asksNow(l)
@@ -158,8 +161,8 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 		}
 	case given.What == wire.ToWaiter, given.What == wire.ToPublic:
 		a.knows().Refused() // by Redis: what was known of the hold before ends with that
-		if epoch := a.place.Epoch(); t.messages.Epoch(a.Handle.Names().Own()) != epoch {
-			a.place.Doubt() // it woke while the release was under way, and had nothing to do
+		if epoch := a.place.Epoch; t.messages.Epoch(a.Handle.Names().Own()) != epoch {
+			a.place.Unsure = true // it woke while the release was under way, and had nothing to do
 		}
 		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Position{Ahead: 1}, a.term, now), now, n)
 	default: // the next holder was left out, or the lock was not held
@@ -167,11 +170,4 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 		t.onNoAnswer(a, now, n)
 	}
 	a.bell.Ring()
-}
-
-// followUp has the client grant a lock that a release has freed which knows of no line.
-func (t *Table) followUp(x *Exit, r wire.Reply, n *notice.List) {
-	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
-		t.pump(x.grant.handle, 0, n)
-	}
 }

@@ -24,7 +24,9 @@ func (t *Table) plan(g *Grant, n *notice.List) {
 // schedule has a grant looked at in time.
 func (t *Table) schedule(g *Grant, due clock.Instant, n *notice.List) {
 	t.heap.Set(g, due)
-	n.Alarm(t.heap.Alarm())
+	if at := t.heap.Alarm(); at != 0 {
+		n.Alarm(at)
+	}
 }
 
 // over reports whether the grant has ended in this process.
@@ -54,7 +56,6 @@ func (g *Grant) shrink() {
 // HeldAs implements owner.Holding.
 func (g *Grant) HeldAs() HeldKey { return g.handle.sideKey() }
 
-// sameOwner reports whether two grants have one owner.
 func (g *Grant) sameOwner(other *Grant) bool {
 	return g == other || g.owner != nil && g.owner == other.owner
 }
@@ -113,7 +114,7 @@ func (t *Table) unregister(g *Grant) {
 	if !t.exclusive[k.Family].Remove(k.Name, g) {
 		return
 	}
-	if l := t.queues.Of(k); l != nil {
+	if l := t.queueOf(k); l != nil {
 		l.Head().bell.Ring()
 	}
 }
@@ -207,7 +208,6 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	g.turns.Notify()
 }
 
-// finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
 	t.counts.leave(g.stage)
 	if g.handle.Kind.Lasting && g.stage == retiring {

@@ -25,14 +25,14 @@ const contestedHandOvers = 3
 // atEnd reports whether a turn in the line is over, although a waiter of this process is next. Others that know of no line have
 // the share of one waiter, so every release has to count.
 func (g *Grant) atEnd(next *Attempt) bool {
-	return next.queue.Shared.others || g.contested && g.streak.Count >= contestedHandOvers
+	return next.queue.Shared.others || g.contested && g.streak.count >= contestedHandOvers
 }
 
 // nextHolder returns the head to which the lock of a grant is handed over when the grant is released. Nil means that the
 // lock is freed for all processes.
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
-	l := t.queues.Of(g.handle.Key)
+	l := t.queueOf(g.handle.Key)
 	if l == nil || k.HandOver == nil || t.stopping || !g.usable(now) || g.inDoubt || g.sibling() != nil {
 		return nil
 	}
@@ -54,7 +54,6 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 	return (lease < g.term.Lease || g.lengthened) && now.Add(lease) < g.term.LatestExpiry
 }
 
-// handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forcings
@@ -70,7 +69,6 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	return Step{Do: Ask, Acked: true, Call: call}
 }
 
-// onHandOverReply takes the reply of a hand-over.
 func (t *Table) onHandOverReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.onHandedOver(x.next, x.nextGrant, r, now, n)
@@ -123,10 +121,9 @@ func (t *Table) onHandedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Insta
 	a.bell.Ring()
 }
 
-// follow notes that a grant was handed over from another one.
 func (g *Grant) follow(last *Grant, now clock.Instant) {
-	g.streak, g.contested = last.streak.Next(), last.contested
-	g.streak.Begin(now)
+	g.streak, g.contested = streak{since: last.streak.since, count: last.streak.count + 1}, last.contested
+	g.streak.begin(now)
 }
 
 // pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
@@ -142,9 +139,9 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 	if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
 		return false
 	}
-	renewAt, first := g.term.RenewAt, lease > firstTerm && g.term.Ends().Sub(g.term.Confirmed) <= firstTerm
+	renewAt, first := g.term.RenewAt, lease > wire.FirstTerm && g.term.Ends().Sub(g.term.Confirmed) <= wire.FirstTerm
 	if first {
-		lease = firstTerm
+		lease = wire.FirstTerm
 	}
 	// Choose the moment so that a full lease from then ends no later than the present lease.
 	sent := min(g.term.SentAt(lease), now)
@@ -177,14 +174,14 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 
 // uncontested reports whether nobody else waited for the permits of a grant when they were handed over to it.
 func (t *Table) uncontested(g *Grant, next *Attempt) bool {
-	return g.handle.Kind.Counted() && g.streak.Count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
+	return g.handle.Kind.Counted() && g.streak.count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
 }
 
 // keptWithin takes what Redis said after a hand-over of permits: whether more are free, and who else waits.
 func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
 	free, stand, listen := r.KeptWithin()
 	x.nextGrant.contested = stand
-	if l := t.queues.Of(x.grant.handle.Key); l != nil {
+	if l := t.queueOf(x.grant.handle.Key); l != nil {
 		l.Shared.others, l.Shared.handedAt = listen, now
 		if free > 0 {
 			asksNow(l)

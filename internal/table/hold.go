@@ -7,7 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/table/internal/fairness"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -24,7 +24,7 @@ type proof struct {
 // holder that needs cleanup.
 func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notice.List) (*Acquisition, error) {
 	switch {
-	case t.bars(a, now):
+	case t.stopping && t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
 	case lease.Late(p.sent, p.lease, now), t.forcings != a.forcings && t.forcedSince(a.Handle.Key, a.forcings, p.micros):
@@ -44,27 +44,31 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = fairness.Streak{Since: p.sent}
-	g.streak.Begin(now)
-	g.contested = a.place.Stands()
+	g.streak = streak{since: p.sent}
+	g.streak.begin(now)
+	g.contested = a.place.Stands
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = p.sent.Add(t.cfg.MaxHold)
 	}
-	t.list(g)
+	if g.listed = true; g.owner != nil {
+		t.list(g)
+	}
 	if a.Handle.Kind.Side == wire.MainSide {
 		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
 	}
-	t.compareSorts(a.Handle, n)
+	if a.Handle.Kind.Tokens || t.fenced != nil {
+		t.compareSorts(a.Handle, n)
+	}
 	got := g.acquired(a)
-	g.waited = (a.Seen.Slept != 0 || a.Seen.Questions > 1) && a.knows().At(now, t.cfg.Floor()).Refused
+	g.waited = a.phase != trying && (a.Seen.Slept != 0 || a.Seen.Questions > 1) && a.knows().At(now, t.cfg.Floor()).Refused
 	g.confirm(p.sent, p.lease, n)
 	if a.queue != nil && a.Handle.Kind.Side == wire.MainSide {
 		a.queue.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
 	} else if a.queue != nil {
 		a.queue.Shared.known.Answered()
 	}
-	g.turns.End()
 	if g.owner != nil {
+		g.turns.End()
 		if other := g.sibling(); other != nil && other.attempt != nil {
 			other.attempt.bell.Ring() // it need not queue any more
 		}
@@ -77,6 +81,10 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 func (t *Table) compareSorts(h *Handle, n *notice.List) {
 	switch k := h.Kind; {
 	case k.Tokens:
+		if t.fenced == nil {
+			none := queue.NewMemory[Key, bool](256)
+			t.fenced = &none
+		}
 		if _, ok := t.fenced.Of(h.Key); !ok {
 			t.fenced.Set(h.Key, false)
 		}
@@ -88,17 +96,13 @@ func (t *Table) compareSorts(h *Handle, n *notice.List) {
 	}
 }
 
-// firstTerm is the lease with which a release grants a lock, at most. A process that was stopped, or that died unseen, blocks
-// the lock for no longer than that.
-const firstTerm = wire.FirstTerm
-
 // firstRenewal is after how long such a hold is first renewed. Most holds are over by then.
 const firstRenewal = 100 * time.Millisecond
 
 // Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
 func Least(of time.Duration, renewed bool) time.Duration {
 	if renewed {
-		of = min(of, firstTerm)
+		of = min(of, wire.FirstTerm)
 	}
 	return lease.Least(of)
 }

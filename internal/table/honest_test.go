@@ -82,6 +82,7 @@ func (w *world) rivalOf(v *verb) bool {
 
 // evidenceOf returns the evidence on which an attempt may rely.
 func (w *world) evidenceOf(a *Attempt) *evidence {
+	w.joins()
 	v := w.byAttempt[a]
 	switch {
 	case a.ahead != nil:
@@ -92,6 +93,18 @@ func (w *world) evidenceOf(a *Attempt) *evidence {
 		w.lines[a.queue] = new(evidence)
 	}
 	return w.lines[a.queue]
+}
+
+// joins gives a local queue what the attempt knows that has tried, and is in the queue by now: its head.
+func (w *world) joins() {
+	for _, v := range w.verbs {
+		if l := v.a.queue; v.tries && l != nil {
+			w.places++
+			v.tries, v.place, v.line = false, w.places, l
+			known := *v.told
+			w.lines[l] = &known
+		}
+	}
 }
 
 // leaves keeps what an attempt knows when it leaves its local queue.
@@ -118,12 +131,12 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 
 // learnsLate notes a reply whose caller has left. It reaches the local queue that is there now.
 func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
-	l := g.table.queues.Of(g.handle.Key)
-	if l == nil || r.Err != nil && !r.Err.Replied() {
-		return
+	w.joins()
+	e := w.lines[g.table.queues.Of(g.handle.Key)]
+	if a := g.table.trying[g.handle.Key]; a != nil {
+		e = w.byAttempt[a].told
 	}
-	e := w.lines[l]
-	if e == nil {
+	if e == nil || r.Err != nil && !r.Err.Replied() {
 		return
 	}
 	if i := slices.Index(e.open, sent); i >= 0 {

@@ -76,7 +76,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
 	}
 	t.leaveQueue(a, n)
-	if t.conclude(a, now); !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) && !a.overdue(now) {
+	if a.Last = t.concludes(a, now); !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) && !a.overdue(now) {
 		a.asked = false
 		return t.ask(a, parting, now, n)
 	}
@@ -91,7 +91,7 @@ const unheardFor = 10 * time.Second
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
 func (t *Table) noteHeard(a *Attempt, p wire.Position, now clock.Instant, n *notice.List) {
-	epoch := a.place.Epoch()
+	epoch := a.place.Epoch
 	switch {
 	case p.Heard:
 		t.unheardSince = 0
@@ -135,7 +135,7 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 // onQueued goes on after a refusal with which an attempt stands in the line.
 func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := a.way.pause(t, a, &p, hint, now)
-	if p.Missed && a.place.Stands() {
+	if p.Missed && a.place.Stands {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
 	}
 	t.onPlaced(a, p.At, pause, now, n)
@@ -148,7 +148,7 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.place.Unsure() || !t.counted(a.Handle):
+	case a.place.Unsure || !t.counted(a.Handle):
 		return t.ask(a, asking, now, n)
 	}
 	return t.rest(a, pause, n)

@@ -24,7 +24,6 @@ func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *notice.List) {
 	}
 }
 
-// noteForced remembers an unlock by force.
 func (t *Table) noteForced(k Key, micros int64) {
 	t.forcings++
 	switch last, ok := t.forced.Of(k); {

@@ -29,17 +29,21 @@ func (t *Table) onNoAnswer(a *Attempt, now clock.Instant, n *notice.List) {
 // Hear takes a message on a channel of this client. What it says of a number counts only for the lock whose waiters it tells there.
 func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
+	h := t.origins.Of(channel)
+	if h != nil {
+		t.queueOf(h.Key) // the message may be about the attempt that tries
+	}
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Subject {
 	case wire.Granted:
-		t.onGrantMessage(t.origins.Of(channel), m, its, arrived, n)
+		t.onGrantMessage(h, m, its, arrived, n)
 	case wire.EndsSoon:
 		if next := t.placed[m.Number]; next != nil && its(next.Handle) {
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}
 	case wire.Watch:
-		if h := t.origins.Of(channel); h != nil {
+		if h != nil {
 			t.watch(h, t.waiterOn(channel), n)
 		}
 	default:
@@ -71,7 +75,6 @@ func (t *Table) takeMessage(a *Attempt, now clock.Instant, n *notice.List) {
 	}
 }
 
-// onGranted makes an attempt the holder that a release has chosen.
 func (t *Table) onGranted(a *Attempt, p proof, now clock.Instant, n *notice.List) {
 	g := a.grant
 	g.sending(p.lease, now)

@@ -21,13 +21,13 @@ func TestAMessageCountsForTheLockOfItsChannel(t *testing.T) {
 			table := New(config.Config{ClientID: "c", CommandTimeout: modelCommand, PollInterval: modelPoll, FairWait: 10 * time.Second}, task.New(), c, c)
 			var n notice.List
 			h := &Handle{Key: table.Key(name, k.Family), Kind: k, Name: name}
-			a := &Attempt{Handle: h, Lease: firstTerm}
+			a := &Attempt{Handle: h, Lease: wire.FirstTerm}
 			require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 			s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1_000_000, 0, 0}}, start, &n)
 			require.Equal(t, Sleep, s.Do)
-			granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_000_000, Term: firstTerm}
+			granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_000_000, Term: wire.FirstTerm}
 			ends := wire.Message{Subject: wire.EndsSoon, Number: granted.Number, Term: time.Millisecond}
-			rest := a.place.AskAt()
+			rest := a.place.AskAt
 			for _, other := range []string{"name", "{name}", "{name}:y", "name:"} {
 				if other == name {
 					continue
@@ -43,10 +43,10 @@ func TestAMessageCountsForTheLockOfItsChannel(t *testing.T) {
 					table.Hear(channel, ends, start, &n)
 				}
 			}
-			require.Equal(t, rest, a.place.AskAt(), "%v %s", k.Name(), name)
+			require.Equal(t, rest, a.place.AskAt, "%v %s", k.Name(), name)
 			require.Nil(t, a.got, "%v %s", k.Name(), name)
 			table.Hear(s.Listen, ends, start, &n)
-			require.Less(t, a.place.AskAt(), rest)
+			require.Less(t, a.place.AskAt, rest)
 			table.Hear(s.Listen, granted, start, &n)
 			require.NotNil(t, a.got)
 			n.Deliver(c)
@@ -63,7 +63,7 @@ func TestPumpsAndWatchesOfTwoLocksWithOneChannel(t *testing.T) {
 	var n notice.List
 	for i, name := range []string{"name", "{name}"} {
 		h := &Handle{Key: table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
-		a := &Attempt{Handle: h, Lease: firstTerm}
+		a := &Attempt{Handle: h, Lease: wire.FirstTerm}
 		require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 		require.Equal(t, Sleep, table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 1, 0}}, start, &n).Do)
 		handles[i] = h

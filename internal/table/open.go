@@ -1,9 +1,12 @@
 package table
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
@@ -44,7 +47,6 @@ func (g *Grant) another() *Acquisition {
 	return a
 }
 
-// close takes an acquisition out of the open ones.
 func (g *Grant) close(a *Acquisition) {
 	switch {
 	case a == &g.first:
@@ -57,7 +59,6 @@ func (g *Grant) close(a *Acquisition) {
 	}
 }
 
-// mustUnlock reports whether a caller has yet to unlock one of the acquisitions.
 func (g *Grant) mustUnlock() bool {
 	for i := range g.open() {
 		if !g.at(i).closed.Load() {
@@ -67,7 +68,6 @@ func (g *Grant) mustUnlock() bool {
 	return false
 }
 
-// endLeaked ends the acquisitions that no caller can unlock any more.
 func (g *Grant) endLeaked(n *notice.List) {
 	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrUnlockedAlready, n)
@@ -79,7 +79,6 @@ func (g *Grant) owes(a *Acquisition, by *atomic.Bool) {
 	g.rarely().owed = append(g.rarely().owed, owed{a, by})
 }
 
-// rarely returns what few grants have, and makes it if this one has none.
 func (g *Grant) rarely() *rarely {
 	if g.rare == nil {
 		g.rare = new(rarely)
@@ -93,6 +92,18 @@ func (g *Grant) leaked() []*Acquisition {
 		return nil
 	}
 	return g.rare.leaked
+}
+
+func (s *streak) begin(now clock.Instant) {
+	s.after = int32(min(now.Sub(s.since)/time.Millisecond, math.MaxInt32))
+}
+
+// began returns when the latest hold of the streak began, or up to a millisecond before.
+func (s *streak) began() clock.Instant { return s.since.Add(time.Duration(s.after) * time.Millisecond) }
+
+// over reports whether the streak has reached a limit: of its hand-overs, or of its duration.
+func (s *streak) over(handOvers int, most time.Duration, now clock.Instant) bool {
+	return int(s.count) >= handOvers || now.Sub(s.since) >= most
 }
 
 // drain closes the channel of Stop once no acquisition is open.

@@ -23,7 +23,6 @@ func (t *Table) sit(a *Attempt) {
 	a.seat = wire.NewSeat(a.Handle.Names(), t.cfg.ClientID, s.made)
 }
 
-// rise frees the seat of an attempt that is done.
 func (t *Table) rise(a *Attempt) {
 	a.keepSeat()
 	s := t.seats[a.Handle.Key]
@@ -50,22 +49,9 @@ func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
 	return c
 }
 
-// notePlace notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
-// the reply comes.
-func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now clock.Instant) {
-	a.term = term
-	t.placed[a.grant.holder.Number] = a
-	t.origins.Note(channel, a.Handle, func(old string) bool {
-		_, subscribed := t.messages.Received(old)
-		return subscribed
-	})
-	a.place.Join(t.messages.Epoch(channel), now)
-	a.sent = now
-}
-
 // forgetPlace notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
 func (t *Table) forgetPlace(a *Attempt) {
-	if a.place.May() {
+	if a.place.May {
 		delete(t.placed, a.grant.holder.Number)
 		t.notePast(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
@@ -78,10 +64,10 @@ func (t *Table) forgetPlace(a *Attempt) {
 // restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
 // grant means that it has to ask.
 func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByMessage || a.place.Unsure() || !t.counted(a.Handle) {
+	if why == ByMessage || a.place.Unsure || !t.counted(a.Handle) {
 		return 0
 	}
-	return a.place.AskAt().Sub(now)
+	return a.place.AskAt.Sub(now)
 }
 
 // waiterOn returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.

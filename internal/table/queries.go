@@ -49,7 +49,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Grants: t.grants.Len(), Queues: t.queues.Len(), Due: t.heap.Len(), Sections: t.sections}
+	s := Stats{Grants: t.grants.Len(), Queues: t.queues.Len() + len(t.trying), Due: t.heap.Len(), Sections: t.sections}
 	for _, byName := range t.exclusive {
 		s.Exclusive += len(byName)
 	}
@@ -61,12 +61,12 @@ func (t *Table) Stats() Stats {
 func (t *Table) Line(k Key) (waiters int, rests bool, channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.queues.Of(k)
+	l := t.queueOf(k)
 	if l == nil {
 		return 0, false, ""
 	}
 	head := l.Head()
-	placed := head.place.Stands() || t.wayOf(head).channel(head) != head.Handle.Names().Own()
+	placed := head.place.Stands || t.wayOf(head).channel(head) != head.Handle.Names().Own()
 	rests = placed && head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0
 	if l.Shared.heard.Heard != nil {
 		channel = l.Shared.heard.Channel

@@ -111,7 +111,7 @@ func firstToServe(l *localQueue, permits int) *Attempt {
 		rests := (a.phase == queued || a.phase == resting) && a.failed == nil
 		switch {
 		case !a.Handle.Kind.Counted():
-			if rests && !a.handing && a.got == nil && !a.place.May() {
+			if rests && !a.handing && a.got == nil && !a.place.May {
 				return a
 			}
 			return nil
@@ -134,7 +134,7 @@ const handOverSoon = 5 * time.Millisecond
 
 // asksNow has the attempt of a local queue that contends ask, because permits are free. One that stands in the line is told there.
 func asksNow(l *localQueue) {
-	if a := contender(l); a != nil && !a.place.Stands() {
+	if a := contender(l); a != nil && !a.place.Stands {
 		l.Shared.free = true
 		a.bell.Ring()
 	}

@@ -31,9 +31,10 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 		n.Unlisten(heard)
 	}
 	if heard.On(channel) {
-		s.Listen, s.Since = channel, a.place.Epoch()
+		s.Listen, s.Since = channel, a.place.Epoch
 		if names := a.Handle.Names(); channel == names.Own() {
 			s.Spares = names.Base()
+			t.noteOrigin(channel, a.Handle)
 		}
 	}
 	s.Heard = heard.Heard
@@ -53,13 +54,13 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List)
 	g := a.grant
 	if h := t.rival(g, now); h != nil && h.stage == held {
 		a.Seen.Here = true
-		a.HeldFor = now.Sub(h.streak.Began())
+		a.HeldFor = now.Sub(h.streak.began())
 	}
 	if err == nil {
 		err = t.barred(a, now)
 	}
 	t.leaveQueue(a, n)
-	t.conclude(a, now)
+	a.Last = t.concludes(a, now)
 	t.retire(g, now, n)
 	g.turns.End()
 	return a.finish(err)
@@ -77,13 +78,11 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 	return t.rest(a, t.retryPause(a), n)
 }
 
-// ask returns the step that asks Redis for the lock.
 func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
 	t.choose(a, now)
 	return t.question(a, next, now, n)
 }
 
-// question asks Redis in the way that was chosen.
 func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.Handle.Kind.NoUpgrade && a.owner != nil && a.sibling().usable(now) {
@@ -95,6 +94,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 	if a.queue != nil {
 		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
 	}
+	a.knows().Asked(now)
 	s.Free, s.Within = a.asks(now)
 	var most time.Duration
 	if s.Call, most = a.way.question(t, a, next, now); most > 0 && (s.Within == 0 || s.Within > most) {
@@ -115,7 +115,7 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *notice.List) Step {
 	g.forgetLost()
 	if g.stage != held && g.stage != expired {
 		t.leaveQueue(a, n)
-		t.conclude(a, now)
+		a.Last = t.concludes(a, now)
 		return a.finish(t.barred(a, now))
 	}
 	for g.open() > 0 {

@@ -49,7 +49,7 @@ func (t *Table) unline(h *Handle, now clock.Instant) {
 		return
 	}
 	for _, a := range t.placed {
-		if a.Handle.Key == h.Key && a.place.Stands() {
+		if a.Handle.Key == h.Key && a.place.Stands {
 			a.bell.Ring()
 		}
 	}
@@ -63,6 +63,9 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 		refused[channel] = true
 	}
 	defer t.lock().Unlock()
+	for k := range t.trying {
+		t.queueOf(k)
+	}
 	for _, a := range t.placed {
 		if refused[a.Handle.Names().Own()] {
 			t.unline(a.Handle, now)

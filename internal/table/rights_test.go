@@ -210,7 +210,7 @@ func TestAWaiterThatMayNotListenKeepsTheLockThatItGot(t *testing.T) {
 	var n notice.List
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	table.Refused([]string{a.Handle.Names().Own()}, start)
-	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: firstTerm}, start, &n)
+	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: wire.FirstTerm}, start, &n)
 	s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
 	require.NotNil(t, s.Got)
 	s = table.Unlock(new(Exit), a.Handle, owner.Who{}, start, &n)

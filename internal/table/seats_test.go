@@ -122,7 +122,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	first := table.Wake(waiters[0], ByNews, start, &n).Got
 	require.NotNil(t, first)
 
-	late := wire.Message{Subject: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
+	late := wire.Message{Subject: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: wire.FirstTerm}
 	table.Hear(channel, late, start, &n)
 	_, exits := table.Due(start, false, &n)
 	require.Empty(t, exits, "it has the lock")

@@ -13,6 +13,16 @@ import (
 
 func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
+	if a.phase == trying {
+		if r.Err == nil && !r.Repeated && r.Acquired() {
+			if got, _ := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n); got != nil {
+				delete(t.trying, a.Handle.Key)
+				a.phase = done
+				return Step{Do: Done, Got: got}
+			}
+		}
+		t.enqueue(a) // it may stand in the line, or have a lock on which it cannot rely
+	}
 	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
 		g.needsCleanup = true
@@ -24,7 +34,7 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 		a.asked = false
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
-		if a.way.leavesPlace() || a.place.Asks() || g.needsCleanup {
+		if a.way.leavesPlace() || a.place.Asks || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
 		s := t.leave(a, now, n)
@@ -50,7 +60,7 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
-		if at, ok := r.Position(); ok && a.place.Asks() && at.Ahead >= 0 {
+		if at, ok := r.Position(); ok && a.place.Asks && at.Ahead >= 0 {
 			return t.onQueued(a, at, r.Hint(), now, n)
 		}
 		t.onNoAnswer(a, now, n)
@@ -65,7 +75,7 @@ func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice
 	if a.queue != nil {
 		a.queue.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
 	}
-	given := a.place.Given()
+	given := a.place.Given
 	a.Seen.Granted = given != 0
 	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: given}, now, n)
 	switch {
@@ -99,17 +109,16 @@ func (a *Attempt) onRefused(r *wire.Reply) {
 	a.grant.turns.Notify()
 }
 
-// reenter returns the step that shows Redis one more acquisition of a grant.
 func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
 	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), g.open()+1, a.Lease)}
+	a.knows().Asked(now)
 	s.Free, s.Within = a.asks(now)
 	return s
 }
 
-// onCountReply takes the reply of a re-entry.
 func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if t.spared(a, r, now) {
@@ -125,12 +134,12 @@ func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *not
 		return a.finish(fault.ErrClosed)
 	case r.Err != nil && (r.Err.Fate == fault.Left && !r.Err.TimedOut() || errors.Is(r.Err, fault.ErrNotSent) && ended(a.Wait)):
 		a.unsent(r.Err)
-		t.conclude(a, now) // nobody answered, or nothing was tried
+		a.Last = t.concludes(a, now) // nobody answered, or nothing was tried
 		return a.finish(nil)
 	case r.Err != nil && !a.Single && r.Err.Transient:
 		a.known.Failed(r.Err)
 		if ended(a.Wait) || a.overdue(now) {
-			t.conclude(a, now)
+			a.Last = t.concludes(a, now)
 			return a.finish(nil)
 		}
 		a.phase, a.grant = claiming, nil
@@ -163,12 +172,12 @@ func (a *Attempt) tellUnset() {
 	}
 }
 
-// adopt returns the step that asks for the lock of a ticket.
 func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = adopting, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
+	a.knows().Asked(now)
 	s.Free, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s

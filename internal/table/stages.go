@@ -36,6 +36,7 @@ const (
 	claiming phase = iota // waits until the owner's other operations on the grant are over, or before a repetition
 	queued                // in the local queue, behind others
 	resting               // sleeps until there is a reason to ask
+	trying                // its first acquire is under way for a lock that looks free, and it is in no local queue yet
 	asking                // an acquire is under way
 	parting               // its last acquire is under way: after that it is done
 	counting              // a re-entry is under way

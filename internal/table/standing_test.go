@@ -109,7 +109,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	require.Equal(t, Step{Do: Done}, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n))
 	n.Deliver(c)
 
-	table.Hear(h.Names().Own(), wire.Message{Subject: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: firstTerm}, start, &n)
+	table.Hear(h.Names().Own(), wire.Message{Subject: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: wire.FirstTerm}, start, &n)
 	_, release := table.Due(start, false, &n)
 	require.Len(t, release, 1, "it gives the lock back")
 }
@@ -199,7 +199,7 @@ func TestAGrantAfterAnUnlockByForceCounts(t *testing.T) {
 		for _, f := range test.forces {
 			table.Forced(table.Key(f.name, wire.PlainFamily), f.micros, start, &n)
 		}
-		granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: given, Term: firstTerm}
+		granted := wire.Message{Subject: wire.Granted, Number: a.grant.holder.Number, At: given, Term: wire.FirstTerm}
 		table.Hear(a.Handle.Names().Own(), granted, start.Add(time.Millisecond), &n)
 		s := table.Wake(a, ByNews, start.Add(time.Millisecond), &n)
 		require.Equal(t, test.counts, s.Got != nil, what)
@@ -269,7 +269,7 @@ func granted(tb testing.TB) (*Table, *Acquisition, clock.Instant) {
 	require.Equal(tb, Done, table.SettleRelease(&x, released, start, &n).Do)
 	now := start.Add(2 * time.Millisecond)
 	table.Hear(a.Handle.Names().Own(), wire.Message{
-		Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: lineOf(a.Handle.Kind).term(table, a),
+		Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: table.term(a),
 	}, now, &n)
 	s := table.Wake(a, ByNews, now, &n)
 	require.NotNil(tb, s.Got)
@@ -286,7 +286,7 @@ func following(tb testing.TB, held *Acquisition, now clock.Instant) *Attempt {
 	return a
 }
 
-const tenFirstTerms = 10 * firstTerm
+const tenFirstTerms = 10 * wire.FirstTerm
 
 // A process that has its turn in the line hands the lock over to a few of its own waiters. Then it is the turn of the next process.
 func TestATurnInTheLineIsShort(t *testing.T) {
@@ -315,7 +315,7 @@ func TestALazyHandOverOfAFirstTerm(t *testing.T) {
 	t.Parallel()
 	const hops = contestedHandOvers + 2 // only their duration bounds them
 	for age, lazy := range map[time.Duration]bool{
-		firstTerm/2 - 50*time.Millisecond: true, firstTerm/2 + 50*time.Millisecond: false,
+		wire.FirstTerm/2 - 50*time.Millisecond: true, wire.FirstTerm/2 + 50*time.Millisecond: false,
 	} {
 		table, held, now := granted(t)
 		table.cfg.Lazy = true
@@ -350,7 +350,7 @@ func TestAHolderThatWasPassedOnIsReleasedOnceNobodyHasIt(t *testing.T) {
 	hear := func(exits int) []*Exit {
 		t.Helper()
 		var n notice.List
-		table.Hear(held.handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: number, At: 1_001_000, Term: firstTerm}, now, &n)
+		table.Hear(held.handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: number, At: 1_001_000, Term: wire.FirstTerm}, now, &n)
 		_, all := table.Due(now, false, &n)
 		require.Len(t, all, exits)
 		return all

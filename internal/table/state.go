@@ -56,11 +56,12 @@ type Table struct {
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
 	queues    queue.Set[Key, *Attempt, shared] // the local queues
+	trying    map[Key]*Attempt                 // those that join a queue only if they have to
 	public    queue.Memory[Key, fairness.Release]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forcings  int                               // how many unlocks by force there were
 	forced    queue.Memory[Key, lastForce]      // the latest of each name
-	fenced    queue.Memory[Key, bool]           // the latest names acquired with tokens; true means also without, which was logged
+	fenced    *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
 
 	placed  map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
 	alive   map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
@@ -156,8 +157,6 @@ type course struct {
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
-	// For the head of a local queue, to which the lock may be handed over.
-
 	confident bool // it asks because permits are free, as far as is known
 
 	way    way           // how it waits, since it last looked
@@ -225,7 +224,7 @@ type Grant struct {
 	micros  int64    // see proof
 	term    lease.Term
 
-	streak    fairness.Streak
+	streak    streak
 	stage     stage
 	opened    bool // the first acquisition is open
 	shared    bool // its owner is the caller's, so other goroutines may have it too
@@ -236,6 +235,13 @@ type Grant struct {
 
 	traces
 	upkeep
+}
+
+// streak is the local hand-overs of a lock since it was last free for all processes.
+type streak struct {
+	since clock.Instant // when the lock was last free for all
+	count int32
+	after int32 // milliseconds from since to the beginning of the latest hold
 }
 
 // traces is what Redis may have of a grant, beyond its holder as the replies have shown it.
@@ -382,8 +388,6 @@ type way interface {
 	idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration
 	// pause returns the longest sleep after a refusal, given the hint of the reply, and the place in the line; nil means none.
 	pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration, now clock.Instant) time.Duration
-	// term returns the lease with which a release grants the lock to the attempt. [wire.Woken] means that a release wakes it instead.
-	term(t *Table, a *Attempt) time.Duration
 	// leavesPlace reports whether a refused attempt has left something in Redis that a release must remove.
 	leavesPlace() bool
 }

@@ -40,6 +40,7 @@ func (w *world) next(v *verb, s Step) {
 	v.step, v.over = s, 0
 	w.noteGrant(v.a.grant)
 	w.leaves(v)
+	w.joins()
 	if v.a.queue != nil && v.line == nil {
 		w.places++
 		v.place = w.places
@@ -49,7 +50,7 @@ func (w *world) next(v *verb, s Step) {
 	}
 	switch s.Do {
 	case Ask:
-		v.line = v.a.queue
+		v.line, v.tries = v.a.queue, v.a.phase == trying
 		w.checkShares(v, s)
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
@@ -335,7 +336,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.next(v, s)
-		if place, ok := r.Position(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
+		if place, ok := r.Position(); ok && r.Err == nil && place.Watch && v.a.place.Stands {
 			if sub := p.sub(w.base(f.name)); sub == nil || sub.watches == 0 {
 				w.failf("Watch: c%d was asked to watch %s", p.index, f.name.text)
 			}

@@ -27,7 +27,7 @@ func (t *Table) suspect(a *Attempt) {
 		same = same || a.Done != nil && h.at(i).done == a.Done
 	}
 	switch {
-	case h.stage != held || h.sameOwner(a.grant) || h.rare != nil && h.rare.accused || h.streak.Began() > a.began:
+	case h.stage != held || h.sameOwner(a.grant) || h.rare != nil && h.rare.accused || h.streak.began() > a.began:
 	case same:
 		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
 	default: // also with an owner: WithOwner inside Do waits for itself

@@ -24,10 +24,10 @@ import (
 func New(cfg config.Config, tasks *task.Group, messages Messages, told notice.Receiver) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
-		placed: make(map[int64]*Attempt), seats: make(map[Key]*seats),
+		trying: make(map[Key]*Attempt), placed: make(map[int64]*Attempt), seats: make(map[Key]*seats),
 		alive: make(map[int64]*Grant), watches: make(map[string]*watched), pumps: make(map[string]*pump),
 		public: queue.NewMemory[Key, fairness.Release](8), forced: queue.NewMemory[Key, lastForce](64),
-		fenced: queue.NewMemory[Key, bool](256), audited: queue.NewMemory[Key, clock.Instant](64),
+		audited: queue.NewMemory[Key, clock.Instant](64),
 	}
 }
 

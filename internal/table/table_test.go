@@ -106,7 +106,7 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 			require.Equal(t, Done, s.Do)
 			require.ErrorIs(t, s.Err, errUndefined, "an attempt wakes in phase %d", phase)
 		}
-		if phase < asking || phase == done {
+		if phase < trying || phase == done {
 			a := &Attempt{Handle: h, course: course{phase: phase}}
 			s := table.Settle(a, wire.Reply{}, start, &n)
 			require.ErrorIs(t, s.Err, errUndefined, "a reply in phase %d", phase)

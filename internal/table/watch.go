@@ -26,7 +26,6 @@ func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	}
 }
 
-// unwatch ends the watch of a local queue that is empty.
 func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
 	t.watches[l.Shared.watched].queues--
 	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
@@ -34,27 +33,22 @@ func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
-func (t *Table) Unwatched(channel string, n *notice.List) {
+func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, n) }
+
+// Freed takes the message that a lock is free, on a channel that this client watches.
+func (t *Table) Freed(channel string, n *notice.List) { t.freed(channel, false, n) }
+
+func (t *Table) freed(channel string, unwatched bool, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		w := t.watches[own]
-		if w == nil || w.queues > 0 && !t.closed { // an attempt may have yet to leave a table that is closed
+		if w == nil || unwatched && w.queues > 0 && !t.closed { // an attempt may have yet to leave a table that is closed
 			continue
 		}
-		if w.queues == 0 {
+		if unwatched && w.queues == 0 {
 			delete(t.watches, own)
 		}
 		t.pump(w.handle, 0, n)
-	}
-}
-
-// Freed takes the message that a lock is free, on a channel that this client watches.
-func (t *Table) Freed(channel string, n *notice.List) {
-	defer t.lock().Unlock()
-	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
-		if w := t.watches[own]; w != nil {
-			t.pump(w.handle, 0, n)
-		}
 	}
 }
 
@@ -75,6 +69,7 @@ func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	p, but := t.pumps[own], ""
 	p.sent = true
+	t.queueOf(p.handle.Key)
 	if t.closed || t.waiterOn(own) == nil {
 		but = t.cfg.ClientID
 	}

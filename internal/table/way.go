@@ -38,7 +38,6 @@ func (t *Table) wayOf(a *Attempt) way {
 	return lineOf(a.Handle.Kind)
 }
 
-// lineOf returns how attempts for a kind wait in the line.
 func lineOf(k *wire.Kind) way {
 	if k.Counted() {
 		return permitWay{}
@@ -60,7 +59,6 @@ func (pollWay) question(t *Table, a *Attempt, _ phase, now clock.Instant) (wire.
 }
 
 func (pollWay) channel(*Attempt) string                                   { return "" }
-func (pollWay) term(*Table, *Attempt) time.Duration                       { return 0 }
 func (pollWay) leavesPlace() bool                                         { return false }
 func (pollWay) idle(*Table, *Attempt, Cause, clock.Instant) time.Duration { return 0 } // no message wakes it
 
@@ -76,7 +74,7 @@ func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Position, hint time.Durati
 }
 
 func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.queue == nil || a.place.Stands() { // it stands in a line that this client does without by now
+	if why == ByTime || a.queue == nil || a.place.Stands { // it stands in a line that this client does without by now
 		return 0
 	}
 	if pause := a.handedSoon(why, now); pause > 0 {
@@ -110,7 +108,7 @@ func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.
 func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
 	term, names := time.Duration(0), a.Handle.Names()
 	if next == asking {
-		term = a.way.term(t, a)
+		term = t.term(a)
 		t.notePlace(a, names.Own(), term, now)
 	}
 	a.byLine = true
@@ -120,18 +118,17 @@ func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 func (lineWay) channel(a *Attempt) string { return a.Handle.Names().Own() }
 func (lineWay) leavesPlace() bool         { return false }
 
-// term returns a short lease. Replicas could not acknowledge it: then a release wakes the attempt.
-func (lineWay) term(t *Table, a *Attempt) time.Duration {
-	if t.cfg.Acks {
+// term returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
+// because it wants permits, or because replicas could not acknowledge the grant.
+func (t *Table) term(a *Attempt) time.Duration {
+	if t.cfg.Acks || a.Handle.Kind.Counted() {
 		return wire.Woken
 	}
-	return min(a.Lease, firstTerm)
+	return min(a.Lease, wire.FirstTerm)
 }
 
-func (permitWay) term(*Table, *Attempt) time.Duration { return wire.Woken }
-
 func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.place.Stands() {
+	if why == ByTime || a.place.Stands {
 		return w.lineWay.idle(t, a, why, now)
 	}
 	return a.handedSoon(why, now)
@@ -143,7 +140,7 @@ func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 	switch {
 	case why == ByTime:
 		return 0
-	case a.place.Stands():
+	case a.place.Stands:
 		return t.restsInLine(a, why, now)
 	}
 	if g := t.rival(a.grant, now); g != nil {
@@ -163,10 +160,10 @@ func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration,
 	if p == nil {
 		return t.cfg.Rest(hint, false)
 	}
-	hint = min(hint, firstTerm)
+	hint = min(hint, wire.FirstTerm)
 	if p.Ahead >= watching {
-		if waited := a.place.Waited(now); waited < firstTerm {
-			return t.cfg.Rest(firstTerm-waited, false)
+		if waited := now.Sub(a.place.Since); waited < wire.FirstTerm {
+			return t.cfg.Rest(wire.FirstTerm-waited, false)
 		}
 		hint = t.cfg.PollInterval
 	}
@@ -183,14 +180,14 @@ func (seatWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 	if a.seat == nil {
 		t.sit(a)
 	}
-	again := a.place.May()
+	again := a.place.May
 	var term time.Duration
 	if next == asking && !t.cfg.Acks && t.counted(a.Handle) {
-		term = a.way.term(t, a)
+		term = t.term(a)
 		t.notePlace(a, a.seat.Channel, term, now)
 	} else {
 		t.forgetPlace(a)
-		a.place.Listens(t.messages.Epoch(a.seat.Channel))
+		a.place.Epoch = t.messages.Epoch(a.seat.Channel)
 	}
 	a.byLine = false
 	return a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again), t.cfg.Refresh()
@@ -200,7 +197,7 @@ func (seatWay) channel(a *Attempt) string { return a.seat.Channel }
 func (seatWay) leavesPlace() bool         { return true }
 
 func (seatWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || !a.place.Stands() {
+	if why == ByTime || !a.place.Stands {
 		return 0
 	}
 	return t.restsInLine(a, why, now)

@@ -89,6 +89,7 @@ type verb struct {
 	ended    bool
 	asks     int // since it was told of its end
 	line     *localQueue
+	tries    bool // it is in no local queue yet
 	unsent   bool // its latest call was not sent
 	slept    bool
 	place    int       // in its local queue

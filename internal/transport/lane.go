@@ -79,8 +79,12 @@ func (c *Conn) gathers(q *Question) bool {
 // laneFor returns the lane of a call that can be gathered. It is nil for any other call, and while the topology is not known: learning
 // it may take long.
 func (c *Conn) laneFor(ctx context.Context, q *Question) (w *lane) {
-	if c.gathers(q) && (!c.cluster || c.routed.Load()) {
+	switch {
+	case !c.gathers(q), c.cluster && !c.routed.Load():
+	case c.cluster:
 		w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
+	default:
+		w = c.lane
 	}
 	return w
 }

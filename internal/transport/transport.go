@@ -181,16 +181,22 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 		}
 		defer taken.free()
 	}
-	if !e.proceed(running) {
+	if e != nil && !e.proceed(running) {
 		return wire.Reply{}, false
 	}
 	if q.Acked && c.Acks != nil {
 		r = c.sendAcked(ctx, q.Call)
 	} else {
 		r = c.driver.Run(ctx, nil, q.Call)
-		c.note(r.Err)
+		if r.Err != nil {
+			c.note(r.Err)
+		}
 	}
-	c.healthOf(way, q.Call.Key()).onReply(r.Err)
+	if way != nil {
+		way.health.onReply(r.Err)
+	} else {
+		c.healthOf(nil, q.Call.Key()).onReply(r.Err)
+	}
 	return r, true
 }
 

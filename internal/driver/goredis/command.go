@@ -69,7 +69,10 @@ func (b *block) once() noRetry { return noRetry{&b.cmd} }
 // script in full. On a cluster without a node, go-redis follows redirections.
 func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
 	sent := time.Now()
-	r := d.to(at)
+	r := d.usual
+	if at != nil {
+		r = d.to(at)
+	}
 	b := &bounded{ctx: d.deadlines.Bound(ctx, sent)}
 	cmd := b.command(&b.ctx, false, &c)
 	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
@@ -90,7 +93,9 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 // reply returns the outcome of a call's command.
 func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
 	r := d.outcome(&b.cmd, err, c)
-	b.first.repeated(&r)
+	if b.first.doubt || b.first.earlier != nil {
+		b.first.repeated(&r)
+	}
 	b.first.over.Store(true)
 	return r
 }

@@ -20,8 +20,8 @@ import (
 
 // The most functions of rlock that a Lock calls which finds the lock free, and of how many packages. A commit may only lower them.
 const (
-	mostCalls    = 198
-	mostPackages = 18
+	mostCalls    = 120
+	mostPackages = 14
 )
 
 // countEntries is the variable that has TestEntriesOfAFreeLock count. Only the build that TestCallsOfAFreeLock makes can.

@@ -19,7 +19,7 @@ var Table = []Mutant{
 		{"internal/table/due.go", "case longest != b.lease: // an", "case longest < 0: // an"},
 	}},
 	{"6", "the end of the exclusive holder does not wake the head", []Edit{
-		{"internal/table/grant.go", "if l := t.queues.Of(k); l != nil {", "if l := t.queues.Of(k); false {"},
+		{"internal/table/grant.go", "if l := t.queueOf(k); l != nil {", "if l := t.queueOf(k); false {"},
 	}},
 	{"7", "a hand-over to a waiter that left needs no release", []Edit{
 		{"internal/table/look.go", "a.grant.inDoubt = true // the hand-over", "a.grant.inDoubt = a.grant.inDoubt // the hand-over"},
@@ -96,7 +96,7 @@ var Table = []Mutant{
 		{"internal/table/handover.go", "k.HandOver == nil || t.stopping ||", "k.HandOver == nil || t.closed ||"},
 	}},
 	{"stop 3", "an acquire that is under way when a shutdown begins is granted", []Edit{
-		{"internal/table/hold.go", "case t.bars(a, now):\n\t\tg.needsCleanup", "case t.closed:\n\t\tg.needsCleanup"},
+		{"internal/table/hold.go", "case t.stopping && t.bars(a, now):\n\t\tg.needsCleanup", "case t.closed:\n\t\tg.needsCleanup"},
 	}},
 	{"stop 4", "a shutdown ends the renewals", []Edit{
 		{"internal/table/grant.go", "g.term.Due(!g.inRound && g.renewing())", "g.term.Due(!t.stopping && !g.inRound && g.renewing())"},
@@ -156,7 +156,7 @@ var Table = []Mutant{
 		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"line 5", "a grant is relied on although Redis's clock was stepped (S.5)", []Edit{
-		{"internal/table/internal/place/reading.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
+		{"internal/table/internal/place/place.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
 	}},
 	{"S.14a", "a reply counts until the lease is over", []Edit{
 		{"internal/lease/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},
@@ -181,13 +181,13 @@ var Table = []Mutant{
 		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes it out of the line\n\tt.takeMessage(a, now, n)", "a.grant.needsCleanup = true // a release takes it out of the line"},
 	}},
 	{"line 10", "a waiter does not ask when its subscription is confirmed (S.8)", []Edit{
-		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure() || !t.counted(a.Handle) {", "if a.place.Unsure() || !t.counted(a.Handle) {"},
+		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure || !t.counted(a.Handle) {", "if a.place.Unsure || !t.counted(a.Handle) {"},
 	}},
 	{"line 11", "nobody pumps after a public release (S.9)", []Edit{
 		{"internal/table/free.go", "if given.What == wire.ToPublic {", "if false {"},
 	}},
 	{"line 12", "a watcher does not pump when the lock is freed for all (S.9)", []Edit{
-		{"internal/table/watch.go", "if w := t.watches[own]; w != nil {", "if w := t.watches[own]; w != nil && false {"},
+		{"internal/table/watch.go", "if w == nil || unwatched && w.queues", "if w == nil || !unwatched || w.queues"},
 	}},
 	{"line 13", "a pump that comes too early is not repeated (S.9)", []Edit{
 		{"internal/table/watch.go", "case r.Err == nil && r.N < 0:", "case false:"},
@@ -208,12 +208,12 @@ var Table = []Mutant{
 		{"internal/table/message.go", "p.sent.Add(min(firstRenewal, p.lease/3))", "p.sent.Add(p.lease)"},
 	}},
 	{"line 18", "a release names a waiter that may stand in the line already, and its script does not look", []Edit{
-		{"internal/table/queue.go", "!a.place.May()", "!a.place.Stands()"},
+		{"internal/table/queue.go", "!a.place.May", "!a.place.Stands"},
 		{"internal/lua/line_prelude.lua", "given == following and '' or following)", "following)"},
 		{"internal/lua/line_prelude.lua", "        forget(line, following)\n", ""},
 	}},
 	{"line 19", "a waiter whose question was in doubt leaves without saying that it may stand in the line", []Edit{
-		{"internal/table/place.go", "\tif a.place.May() {\n\t\tdelete", "\tif a.place.Asks() || a.place.Stands() {\n\t\tdelete"},
+		{"internal/table/place.go", "\tif a.place.May {\n\t\tdelete", "\tif a.place.Asks || a.place.Stands {\n\t\tdelete"},
 	}},
 	{"fair 1", "a process does not take in that its release gave the lock to a waiter of its own", []Edit{
 		{"internal/table/free.go", "if m, ok := r.GaveHere(); ok {", "if m, ok := r.GaveHere(); ok && false {"},
@@ -307,7 +307,22 @@ var Table = []Mutant{
 		{"internal/table/attempt.go", "if g != nil && a.Ticket == \"\" {", "if g != nil {"},
 	}},
 	{"T7", "the lease of an adopted hold counts from the reply", []Edit{
-		{"internal/table/settle.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
+		{"internal/table/settle.go", "got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent,", "got, late := t.grant(a, g, proof{token: uint64(r.N), sent: now,"},
+	}},
+	{"free 1", "two attempts of a process try a name at the same time", []Edit{
+		{"internal/table/admit.go", "t.unlined != nil || t.trying[k] != nil ||", "t.unlined != nil ||"},
+	}},
+	{"free 2", "an attempt does not see the one that tries, and asks beside it", []Edit{
+		{"internal/table/admit.go", "\tt.queueOf(a.Handle.Key)\n", ""},
+	}},
+	{"free 3", "an attempt tries although others of its process wait", []Edit{
+		{"internal/table/admit.go", "|| t.queues.Of(k) != nil", ""},
+	}},
+	{"free 4", "an attempt that tried in vain is not among those that a release may grant the lock to", []Edit{
+		{"internal/table/trying.go", "\tt.placed[a.grant.holder.Number] = a\n", ""},
+	}},
+	{"free 5", "a lock that is granted too late is taken from the one that tried", []Edit{
+		{"internal/table/settle.go", "n); got != nil {\n\t\t\t\tdelete(t.trying", "n); true {\n\t\t\t\tdelete(t.trying"},
 	}},
 	{"X1", "the context of a hold that is over stands for its owner", []Edit{
 		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},

@@ -2,7 +2,6 @@
 package fairness
 
 import (
-	"math"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -42,29 +41,6 @@ func (m Snapshot) After(receivers int64, messages uint64) (others int64, own uin
 		return receivers, m.Messages
 	}
 	return receivers - 1, m.Messages + max(messages, 1)
-}
-
-// Streak is the local hand-overs of a lock since it was last free for all processes.
-type Streak struct {
-	Since clock.Instant // when the lock was last free for all
-	Count int32
-	after int32 // milliseconds from Since to the beginning of the latest hold
-}
-
-// Begin notes when the latest hold of the streak began.
-func (s *Streak) Begin(now clock.Instant) {
-	s.after = int32(min(now.Sub(s.Since)/time.Millisecond, math.MaxInt32))
-}
-
-// Began returns when the latest hold of the streak began, or up to a millisecond before.
-func (s *Streak) Began() clock.Instant { return s.Since.Add(time.Duration(s.after) * time.Millisecond) }
-
-// Next returns the streak with one more hand-over.
-func (s *Streak) Next() Streak { return Streak{Since: s.Since, Count: s.Count + 1} }
-
-// Over reports whether the streak has reached a limit: of its hand-overs, or of its duration.
-func (s *Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {
-	return int(s.Count) >= handOvers || now.Sub(s.Since) >= most
 }
 
 // Pause returns how long to let others pass after another process has released the lock. Redis notifies subscribers in a

@@ -31,14 +31,3 @@ func TestOthersGetAMoment(t *testing.T) {
 	require.Equal(t, r.Pause(now), r.Wait(8, true, standBack, now))
 	require.Zero(t, r.Wait(8, false, standBack, now), "the message came before")
 }
-
-func TestAStreakEnds(t *testing.T) {
-	t.Parallel()
-	s := Streak{Since: now}
-	require.False(t, s.Over(1, time.Second, now))
-	require.True(t, s.Over(1, time.Second, now.Add(time.Second)))
-	next := s.Next()
-	require.True(t, next.Over(1, time.Second, now))
-	require.Equal(t, now, next.Since)
-	require.True(t, s.Over(0, time.Second, now), "none is allowed")
-}

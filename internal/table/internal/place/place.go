@@ -13,16 +13,16 @@ import (
 // A grant may come before the reply to the command that put the waiter into the line. It waits for that reply, because only
 // replies show Redis's clock.
 type Place struct {
-	asks    bool // a question, or a release that names the waiter, is under way that may put it into the line
-	stands  bool // it stands there, as far as is known
-	may     bool // a command that may have put it there was sent
-	unsure  bool // a grant came that cannot be relied on
+	Asks    bool // a question, or a release that names the waiter, is under way that may put it into the line
+	Stands  bool // it stands there, as far as is known
+	May     bool // a command was sent that may have put it there: then only a release makes sure that it does not stand there
+	Unsure  bool // it has to ask, because it may have been granted the lock
 	reading Reading
-	since   clock.Instant // before the command was sent that first may have put it there
-	askAt   clock.Instant
-	epoch   uint64
+	Since   clock.Instant // before the command was sent that first may have put it there
+	AskAt   clock.Instant // when it has to ask
+	Epoch   uint64        // of the subscription to its channel when the latest command was sent
 	grant   *GrantMessage // that is yet to be taken; nil means none
-	given   int64
+	Given   int64         // when the lock was granted to it, in Unix µs of Redis, as far as it has heard; zero means that it has not
 }
 
 // GrantMessage is the message that a waiter was granted the lock.
@@ -36,77 +36,99 @@ type GrantMessage struct {
 // Join notes that a command is about to be sent that may put the waiter into the line. epoch is that of the subscription to its
 // channel; zero means none.
 func (p *Place) Join(epoch uint64, now clock.Instant) {
-	if !p.may {
-		p.since = now
+	if !p.May {
+		p.Since = now
 	}
-	p.asks, p.may, p.unsure, p.epoch, p.grant = true, true, false, epoch, nil
+	p.Asks, p.May, p.Unsure, p.Epoch, p.grant = true, true, false, epoch, nil
 }
-
-// Listens notes the epoch before a command that cannot put the waiter into the line.
-func (p *Place) Listens(epoch uint64) { p.epoch = epoch }
 
 // Stand notes the reply that the waiter stands in the line. At askAt it has to ask, because a message may be lost.
 func (p *Place) Stand(seen Reading, askAt clock.Instant) {
-	p.asks, p.stands, p.reading, p.askAt = false, true, seen, askAt
+	p.Asks, p.Stands, p.reading, p.AskAt = false, true, seen, askAt
 }
 
 // Unanswered notes that the command had no useful reply, and reports whether one was under way. A waiter that stood in the line
 // before still does.
 func (p *Place) Unanswered() bool {
-	asked := p.asks
-	p.asks = false
-	p.unsure = p.unsure || asked && p.grant != nil && !p.stands // no reply has shown Redis's clock
+	asked := p.Asks
+	p.Asks = false
+	p.Unsure = p.Unsure || asked && p.grant != nil && !p.Stands // no reply has shown Redis's clock
 	return asked
 }
 
 // OnGranted keeps a grant. [Place.Take] returns it, unless a reply says first that the waiter has the lock.
-func (p *Place) OnGranted(g GrantMessage) { p.grant, p.given = &g, g.Micros }
+func (p *Place) OnGranted(g GrantMessage) { p.grant, p.Given = &g, g.Micros }
 
 // Take returns the grant of the lock, and a moment that was not after it. It reports false if there is none, or if the waiter has
 // to wait for a reply before it. If the moment cannot be told, or the grant is too old now, or the term is below least, the waiter
 // is unsure.
 func (p *Place) Take(least time.Duration, now clock.Instant) (g GrantMessage, at clock.Instant, ok bool) {
-	if p.grant == nil || p.asks || p.unsure {
+	if p.grant == nil || p.Asks || p.Unsure {
 		return GrantMessage{}, 0, false
 	}
 	g, p.grant = *p.grant, nil
 	at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)
-	p.unsure = !ok || g.Term < least
-	return g, at, !p.unsure
+	p.Unsure = !ok || g.Term < least
+	return g, at, !p.Unsure
 }
-
-// Given returns when the lock was granted to the waiter, in Unix µs of Redis, as far as it has heard. Zero means that it has not.
-func (p *Place) Given() int64 { return p.given }
 
 // EndsAt notes when the lease of the holder before the waiter ends.
 func (p *Place) EndsAt(end clock.Instant) {
-	p.unsure = p.unsure || p.asks // the reply on its way may be about the holder before
+	p.Unsure = p.Unsure || p.Asks // the reply on its way may be about the holder before
 	p.AskBy(end)
 }
 
 // AskBy has the waiter ask at a moment at the latest.
-func (p *Place) AskBy(at clock.Instant) { p.askAt = min(p.askAt, at) }
+func (p *Place) AskBy(at clock.Instant) { p.AskAt = min(p.AskAt, at) }
 
-// AskAt returns when the waiter has to ask.
-func (p *Place) AskAt() clock.Instant { return p.askAt }
+// Reading is one look at Redis's clock: Redis showed Micros, in Unix µs, at a moment that was not before Sent.
+type Reading struct {
+	Sent   clock.Instant
+	Micros int64
+}
 
-// Doubt makes the waiter unsure.
-func (p *Place) Doubt() { p.unsure = true }
+// drift is by how much, in percent, the two clocks may run at different speeds.
+const drift = 1
 
-// Unsure reports whether the waiter has to ask, because it may have been granted the lock.
-func (p *Place) Unsure() bool { return p.unsure }
+// Granted returns a moment that was not after a grant by Redis, given Redis's time of the grant. The message of the grant does
+// not tell that moment: the message may have lain in a buffer while this process was stopped. Granted reports false if the
+// moment cannot be relied on because a clock was moved, or if the grant is so old now that little of its term may be left.
+//
+// A grant that seems to come after its message shows that Redis's clock was moved forward, however little it seems so. A step
+// that a message is later than does not show. It makes the moment too late by as much, as it ends any other lease too early.
+func (s Reading) Granted(micros int64, term time.Duration, arrived, now clock.Instant) (at clock.Instant, ok bool) {
+	passed := time.Duration(micros-s.Micros) * time.Microsecond
+	at = s.Sent.Add(passed - passed*drift/100)
+	if passed < 0 || at > arrived || now.Sub(at) > term/4 {
+		return 0, false
+	}
+	return at, true
+}
 
-// Asks reports whether a command is under way that may put the waiter into the line.
-func (p *Place) Asks() bool { return p.asks }
+// Origins has what a client knows of its channels: what each is about. The zero value knows none. It is not safe for concurrent use.
+type Origins[H any] struct {
+	channels map[string]H
+	most     int // how many there may be before those are dropped that the client does not hear any more
+}
 
-// Stands reports whether the waiter stands in the line, as far as is known.
-func (p *Place) Stands() bool { return p.stands }
+// leastOrigins is how many channels are remembered in any case.
+const leastOrigins = 64
 
-// May reports whether the waiter may stand in the line. If so, only a release can make sure that it does not.
-func (p *Place) May() bool { return p.may }
+// Note notes what a channel is about. hears tells whether the client hears a channel.
+func (o *Origins[H]) Note(channel string, about H, hears func(channel string) bool) {
+	if o.channels == nil {
+		o.channels, o.most = make(map[string]H), leastOrigins
+	}
+	if _, ok := o.channels[channel]; !ok && len(o.channels) >= o.most {
+		for old := range o.channels {
+			if !hears(old) {
+				delete(o.channels, old)
+			}
+		}
+		o.most = max(2*len(o.channels), leastOrigins)
+	}
+	o.channels[channel] = about
+}
 
-// Epoch returns that of the subscription to the waiter's channel when the latest command was sent.
-func (p *Place) Epoch() uint64 { return p.epoch }
-
-// Waited returns for how long the waiter may have stood in the line.
-func (p *Place) Waited(now clock.Instant) time.Duration { return now.Sub(p.since) }
+// Of returns what a channel is about. Zero means that this is not known.
+func (o *Origins[H]) Of(channel string) H { return o.channels[channel] }

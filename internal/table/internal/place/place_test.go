@@ -39,7 +39,7 @@ func taken(t *testing.T, p *Place) {
 	require.EqualValues(t, 7, g.Token)
 	require.InDelta(t, time.Second, at.Sub(start), float64(10*time.Millisecond))
 	require.LessOrEqual(t, at.Sub(start), time.Second, "not after the grant")
-	require.False(t, p.Unsure())
+	require.False(t, p.Unsure)
 	_, _, ok = p.Take(lease, soon)
 	require.False(t, ok, "once")
 }
@@ -54,7 +54,7 @@ func TestAGrantIsTaken(t *testing.T) {
 	t.Parallel()
 	p := standing()
 	refused(t, p, 0)
-	require.False(t, p.Unsure(), "there is none yet")
+	require.False(t, p.Unsure, "there is none yet")
 	p.OnGranted(grant())
 	taken(t, p)
 }
@@ -69,10 +69,10 @@ func TestAGrantThatComesBeforeTheReply(t *testing.T) {
 				p = standing()
 			}
 			p.Join(1, start)
-			require.True(t, p.Asks())
+			require.True(t, p.Asks)
 			p.OnGranted(grant())
 			refused(t, p, lease)
-			require.False(t, p.Unsure())
+			require.False(t, p.Unsure)
 			if answered {
 				p.Stand(Reading{start, micros}, start.Add(lease))
 			} else {
@@ -84,7 +84,7 @@ func TestAGrantThatComesBeforeTheReply(t *testing.T) {
 				continue
 			}
 			refused(t, p, lease)
-			require.True(t, p.Unsure(), "it has to ask")
+			require.True(t, p.Unsure, "it has to ask")
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestAGrantThatWaitedForTooLong(t *testing.T) {
 			}
 			_, _, taken := p.Take(lease, soon.Add(waited))
 			require.Equal(t, ok, taken, "%v", waited)
-			require.Equal(t, !ok, p.Unsure(), "%v: it has to ask", waited)
+			require.Equal(t, !ok, p.Unsure, "%v: it has to ask", waited)
 		}
 	}
 }
@@ -122,34 +122,34 @@ func TestAGrantThatCannotBeReliedOn(t *testing.T) {
 		p := standing()
 		p.OnGranted(test.grant)
 		refused(t, p, test.least)
-		require.True(t, p.Unsure(), what)
-		require.EqualValues(t, test.grant.Micros, p.Given())
+		require.True(t, p.Unsure, what)
+		require.EqualValues(t, test.grant.Micros, p.Given)
 		p.OnGranted(grant())
 		refused(t, p, 0)
 		p.Join(2, start)
-		require.False(t, p.Unsure(), what)
-		require.EqualValues(t, 2, p.Epoch())
+		require.False(t, p.Unsure, what)
+		require.EqualValues(t, 2, p.Epoch)
 		p.Stand(Reading{start, micros}, start.Add(lease))
 		refused(t, p, 0) // those before the question are void
-		require.False(t, p.Unsure(), what)
+		require.False(t, p.Unsure, what)
 	}
 }
 
 func TestWhenToAsk(t *testing.T) {
 	t.Parallel()
 	p := standing()
-	require.True(t, p.May())
-	require.True(t, p.Stands())
-	require.Equal(t, start.Add(lease), p.AskAt())
+	require.True(t, p.May)
+	require.True(t, p.Stands)
+	require.Equal(t, start.Add(lease), p.AskAt)
 	p.AskBy(start.Add(2 * lease))
-	require.Equal(t, start.Add(lease), p.AskAt(), "never later")
+	require.Equal(t, start.Add(lease), p.AskAt, "never later")
 	p.EndsAt(start.Add(time.Second))
-	require.Equal(t, start.Add(time.Second), p.AskAt())
-	require.False(t, p.Unsure())
+	require.Equal(t, start.Add(time.Second), p.AskAt)
+	require.False(t, p.Unsure)
 	p.Join(1, start.Add(time.Second))
-	require.Equal(t, time.Second, p.Waited(start.Add(time.Second)), "since the first question")
+	require.Equal(t, time.Second, start.Add(time.Second).Sub(p.Since), "since the first question")
 	p.EndsAt(start.Add(2 * time.Second))
-	require.True(t, p.Unsure(), "the reply on its way may be about the holder before")
+	require.True(t, p.Unsure, "the reply on its way may be about the holder before")
 }
 
 // A reply may say that a waiter has the lock, after the message said when that was given to it. Then the moment is known, so an unlock by
@@ -162,5 +162,5 @@ func TestTheMomentOfAGrantIsKnownWhileItsWaiterAsks(t *testing.T) {
 	p.OnGranted(GrantMessage{Micros: 7, Term: time.Second, Heard: now})
 	_, _, ok := p.Take(0, now)
 	require.False(t, ok, "its question is under way")
-	require.Equal(t, int64(7), p.Given())
+	require.Equal(t, int64(7), p.Given)
 }
