@@ -81,7 +81,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
 	".": 2838, "internal/group": 2644, "internal/client": 3250, "internal/pubsub": 1542,
-	"internal/wire": 1980,
+	"internal/wire": 1993,
 }
 
 // house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no
@@ -89,7 +89,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5231
+const maxHouse = 5374
 
 const (
 	maxPackage  = 1200

@@ -26,6 +26,7 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) S
 }
 
 func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
+	t.stir(a)
 	switch {
 	case a.phase == claiming && why >= Ended:
 		t.conclude(a, now)

@@ -74,8 +74,10 @@ var (
 
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
-	plainLine  = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
-	fencedLine = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
+	// An inquiry is about many waiters, and the same for all kinds. It counts listeners, so it needs to know how a script announces.
+	lineInquire = newScript(Script{Keys: 2, Announces: true}, lua.LineInquire)
+	plainLine   = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
+	fencedLine  = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
 
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
@@ -118,7 +120,7 @@ func newLine(keys int, acquire, release, force, pump string) *Line {
 	script := func(argv, numbers int, file string) *Script {
 		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}, file)
 	}
-	l := &Line{Acquire: script(6, 4, acquire), Release: script(9, 6, release), Force: script(7, 2, force), Pump: script(5, 0, pump)}
+	l := &Line{Acquire: script(6, 4, acquire), Release: script(9, 6, release), Force: script(7, 2, force), Pump: script(5, 0, pump), Inquire: lineInquire}
 	l.Acquire.Refuses, l.Force.Single = true, true
 	return l
 }
@@ -128,7 +130,7 @@ type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
 	Keys      int  // how many keys it touches for each lock, besides the tombstones; of a call that counts once, all
-	Argv      int  // how many of [Args] it gets at most, see Args.NextMillis; zero for a renewal, which has arguments of its own
+	Argv      int  // how many of [Args] it gets at most, see Args.NextMillis; zero for a renewal or an inquiry, which have arguments of their own
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
