@@ -5,8 +5,7 @@
 -- KEYS[2i]   line   zset: waiter -> Unix us of its arrival
 -- ARGV[1]   publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[i+1] waiter   of KEYS[2i], a space, and Redisson's channel of its lock
--- returns for each waiter Unix us if nothing has changed for it and nothing will for a first term, or else -1 minus the ms until it has
--- to ask
+-- returns for each waiter Unix us if nothing has changed for it and the lease lasts for more than a first term, or else -1: it has to ask
 -- keeps rules A.7, S.4, S.9, S.12, S.16
 -- for lock, fenced, spin, write, fenced write
 
@@ -16,7 +15,7 @@ local function inquire(lock, line, waiter)
   local member, base = string.match(waiter, '^(%S+) (.*)$')
   local holder, client = string.match(member, '^((.-):%d+[^|]*)')
   local ttl, place = redis.call('PTTL', lock), redis.call('ZRANK', line, member)
-  if ttl < 0 or not place or place > 3 or redis.call('HEXISTS', lock, holder) == 1 then
+  if ttl <= FirstTerm or not place or place > 3 or redis.call('HEXISTS', lock, holder) == 1 then
     return -1
   end
   local _, watchers, hearers = listeners(ARGV[1], base, beside(base, client))
@@ -25,7 +24,7 @@ local function inquire(lock, line, waiter)
   end
   redis.call('ZREM', line, WaiterMark .. member)
   redis.call('PEXPIRE', line, 300000)
-  return ttl > FirstTerm and now or -1 - ttl
+  return now
 end
 
 local replies = {}

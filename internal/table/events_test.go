@@ -178,6 +178,7 @@ func (w *world) due() bool {
 	}
 	p.alarm = 0
 	renew, release := p.table.Due(w.now, w.rand(2) == 0, &p.notices)
+	inquiries := p.table.Inquiries(w.now, w.rand(2) == 0, &p.notices)
 	p.deliver()
 	for i := range renew {
 		w.batches = append(w.batches, &renewal{proc: p, b: &renew[i]})
@@ -187,8 +188,6 @@ func (w *world) due() bool {
 			}
 		}
 	}
-	inquiries := p.table.Inquiries(w.now, w.rand(2) == 0, &p.notices)
-	p.deliver()
 	for i := range inquiries {
 		w.batches = append(w.batches, &renewal{proc: p, i: &inquiries[i]})
 		for _, a := range inquiries[i].waiters {

@@ -84,21 +84,15 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 	for k, a := range i.waiters {
 		switch {
 		case a.inquiry != i.number:
-		case r.Err != nil:
-			t.rouse(a, now)
-		case r.List[k] < 0:
-			t.rouse(a, now.Add(time.Duration(-1-r.List[k])*time.Millisecond))
+		case r.Err != nil || r.List[k] < 0: // it asks by itself
+			t.stir(a)
+			a.place.AskBy(now)
+			a.bell.Ring()
 		default:
 			a.knows().Refused()
+			t.unheardSince = 0 // Redis knows of its subscription
 			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.pause))
 			t.inquireAt(a, now.Add(a.pause), n)
 		}
 	}
-}
-
-// rouse wakes an attempt for which the client has asked. It asks by itself at a moment.
-func (t *Table) rouse(a *Attempt, at clock.Instant) {
-	t.stir(a)
-	a.place.AskBy(at)
-	a.bell.Ring()
 }
