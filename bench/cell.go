@@ -27,9 +27,15 @@ type Cell struct {
 	Poll       time.Duration // the interval of libraries that poll; zero means 1 ms
 	Warmup     time.Duration
 	Measure    time.Duration
-	Fresh      bool   // in S1, each pair has a name and a handle of its own
-	CanEnd     bool   // in S1, the context can end
-	Arena      string // the file that the processes of a cell share
+	Period     time.Duration // the longest one of what a library sends at rest: Measure has three of them at least, whatever the scale
+	Fresh      bool          // in S1, each pair has a name and a handle of its own
+	CanEnd     bool          // in S1, the context can end
+	Arena      string        // the file that the processes of a cell share
+}
+
+// scale makes the times of a cell longer or shorter.
+func (c *Cell) scale(by float64) {
+	c.Warmup, c.Measure = scaled(c.Warmup, by), max(scaled(c.Measure, by), 3*c.Period)
 }
 
 // isCluster reports whether the cell runs on a cluster.

@@ -136,7 +136,7 @@ func compareScenario(
 					v := contest[(i+round)%len(contest)]
 					c := sz.cell
 					c.Library = e.name
-					c.Warmup, c.Measure = scaled(c.Warmup, scale), scaled(c.Measure, scale)
+					c.scale(scale)
 					m, err := v.lab.measure(ctx, sc, c)
 					if ctx.Err() != nil {
 						return context.Cause(ctx)

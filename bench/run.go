@@ -80,7 +80,7 @@ func (l *lab) round(ctx context.Context, p plan, sc scenario, sz size, round int
 		}
 		c := sz.cell
 		c.Library = e.name
-		c.Warmup, c.Measure = scaled(c.Warmup, p.scale), scaled(c.Measure, p.scale)
+		c.scale(p.scale)
 		m, err := l.measure(ctx, sc, c)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -53,7 +53,7 @@ var permitted = map[string][]string{
 		"internal/clock", "internal/config", "internal/driver", "internal/fault", "internal/notice", "internal/table", "internal/task",
 		"internal/wire",
 	},
-	"internal/pubsub":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/pubsub":         {"internal/clock", "internal/driver", "internal/fault", "internal/queue", "internal/task", "internal/wire"},
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
@@ -80,8 +80,8 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2838, "internal/group": 2787, "internal/client": 3514, "internal/pubsub": 1444,
-	"internal/wire": 1976,
+	".": 2838, "internal/group": 2787, "internal/client": 3514, "internal/pubsub": 1542,
+	"internal/wire": 1993,
 }
 
 // house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no
@@ -89,7 +89,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5230
+const maxHouse = 5368
 
 const (
 	maxPackage  = 1200

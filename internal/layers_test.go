@@ -24,7 +24,7 @@ var tableFiles = []string{
 	"table", "open", "trying", "grant", "rights", "owners", "loss", "acquisition", "place", "attempt", "watch", "queue", "suspect", "hold", "way",
 	"message", "rest", "look", "settle", "admit",
 	"ending", "free", "handover", "export", "exit",
-	"due", "receipts", "shutdown", "queries",
+	"due", "inquiry", "receipts", "shutdown", "queries",
 }
 
 // mostUpward is how many pairs of files there may be of which the lower one refers to the upper one. A commit may only lower it.

@@ -29,6 +29,9 @@ func newSubscription(of *server) *subscription {
 		server: of, arrives: make(chan driver.Message, 1000), breaks: make(chan *fault.Error, 10), closed: make(chan struct{}),
 	}
 	s.sub = &simredis.Subscriber{Send: func(channel, payload string) {
+		if of.loses != nil && of.loses(payload) {
+			return
+		}
 		m := driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}
 		if of.late > 0 && strings.HasPrefix(payload, "6 ") {
 			time.AfterFunc(of.late, func() { s.arrives <- m })

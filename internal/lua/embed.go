@@ -46,6 +46,8 @@ var (
 	LineAcquire string
 	//go:embed sent/line_force.lua
 	LineForce string
+	//go:embed sent/line_inquire.lua
+	LineInquire string
 	//go:embed sent/line_pump.lua
 	LinePump string
 	//go:embed sent/line_read_release.lua

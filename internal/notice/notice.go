@@ -55,9 +55,9 @@ type List struct {
 	alarm    clock.Instant
 }
 
-// Alarm adds a request for the alarm. It replaces an earlier one, which must not be sooner. Zero requests nothing.
+// Alarm adds a request for the alarm. Of several, the soonest counts. Zero requests nothing.
 func (n *List) Alarm(at clock.Instant) {
-	if at != 0 {
+	if at != 0 && (n.alarm == 0 || at < n.alarm) {
 		n.alarm = at
 	}
 }

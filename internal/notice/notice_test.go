@@ -89,3 +89,25 @@ func TestAReleasedEndCancelsOnce(t *testing.T) {
 	require.Equal(t, 1, canceled)
 	<-over
 }
+
+// alarms notes when an alarm is asked for.
+type alarms struct {
+	receiver
+
+	at clock.Instant
+}
+
+func (a *alarms) Alarm(at clock.Instant) { a.at = at }
+
+func TestTheSoonestAlarmCounts(t *testing.T) {
+	t.Parallel()
+	for _, all := range [][]clock.Instant{{3, 5}, {5, 3}, {3, 0}, {0, 3}} {
+		var n List
+		var a alarms
+		for _, at := range all {
+			n.Alarm(at)
+		}
+		n.Deliver(&a)
+		require.EqualValues(t, 3, a.at)
+	}
+}

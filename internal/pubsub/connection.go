@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // connection is a subscription connection. It opens a session when it needs one, and a new session when that fails.
@@ -24,6 +25,7 @@ type connection struct {
 	kick chan struct{} // has a token when the keeper has something to do
 
 	// Guarded by hub.mu.
+	agenda      queue.Heap[*channel, clock.Instant]
 	session     *session      // the present one, or nil
 	keeping     bool          // whether the keeper runs
 	oneByOne    bool          // whether each channel has a SUBSCRIBE of its own, because Redis refuses some
@@ -31,6 +33,7 @@ type connection struct {
 	denied      clock.Instant // when Redis last refused a SUBSCRIBE
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
 	reconnected clock.Instant // when that was last done; zero means never
+	arrived     bool          // a channel that was on the connection of a shard before is confirmed since the node told its role
 }
 
 // session is one subscription of the driver. On the main connection the driver connects again by itself when it breaks.
@@ -87,15 +90,15 @@ func (c *connection) keep(ctx context.Context) {
 			c.hub.route(ctx, clock.Now())
 		}
 		now := clock.Now()
-		subscribe, unsubscribe, unwatched := c.wanted(now)
-		if len(subscribe)+len(unsubscribe) > 0 {
+		coming, going, unwatched := c.wanted(now)
+		if len(coming)+len(going) > 0 {
 			idleSince = now
 		}
 		if refused := c.deniedChannels(now); len(refused) > 0 {
 			c.hub.cfg.OnRefused(refused)
 		}
 		c.hub.tellUnwatched(unwatched)
-		c.order(ctx, subscribe, unsubscribe)
+		c.order(ctx, coming, going)
 		c.checkPulse(ctx, now)
 		if c.idle(now.Sub(idleSince)) {
 			over = true
@@ -114,49 +117,61 @@ func (c *connection) keepAgain() {
 }
 
 // wanted returns the channels to subscribe and to unsubscribe now, and those that are not watched any more.
-func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatched []string) {
+func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []string) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	unwatched = h.left("", now)
-	var twins []string
-	for name, ch := range h.channels {
+	due := c.agenda.Before(now + 1)
+	for i := 0; i < len(due); i++ { // a twin may join
+		ch := due[i]
+		h.looked++
+		together := ch.base != nil && ch.base.sent == now && ch.base.conn == c && !c.oneByOne && !c.sharded()
+		do, at := h.next(ch, together)
 		switch {
-		case ch.conn != c:
-		case h.leaves || ch.unused(now):
-			delete(h.channels, name)
-			if ch.sent != 0 {
-				unsubscribe = append(unsubscribe, name)
-				h.ends(ch, now)
-			}
-			if ch.base != nil && ch.base.twin == ch {
-				ch.base.twin = nil
-				if _, leaving := h.leaving[name]; !leaving {
-					unwatched = append(unwatched, ch.base.name)
-					h.telling++
-				}
-			}
-		case ch.base != nil:
-			twins = append(twins, name)
-		case ch.due(now):
+		case at > now || h.channels[ch.name] != ch: // or forgotten just now
+		case do == subscribe:
 			h.orders++
 			ch.sent, ch.order, ch.renew = now, h.orders, false
-			subscribe = append(subscribe, name)
-		}
-	}
-	for _, name := range twins {
-		switch ch := h.channels[name]; {
-		case len(ch.base.listeners) > 0:
-			if ch.sent != 0 {
-				unsubscribe = append(unsubscribe, name)
-				h.ends(ch, now)
+			coming = append(coming, ch.name)
+			if ch.twin != nil && ch.twin.conn == c {
+				due = append(due, ch.twin)
 			}
-		case ch.due(now) && c.mayFollow(ch.base, now):
-			ch.sent = now
-			subscribe = append(subscribe, name)
+		case do == unsubscribe:
+			going = append(going, ch.name)
+			h.ends(ch, now)
+		case do == forget:
+			if ch.sent != 0 {
+				going = append(going, ch.name)
+			}
+			if c.forget(ch, now) {
+				unwatched = append(unwatched, ch.base.name)
+				h.telling++
+			}
 		}
 	}
-	return subscribe, unsubscribe, unwatched
+	for _, ch := range due {
+		if h.channels[ch.name] == ch {
+			h.plan(ch)
+		}
+	}
+	return coming, going, unwatched
+}
+
+// forget forgets a channel that nobody wants any more. It reports whether it was a twin that was never subscribed, so that no
+// confirmation will tell that its channel is not watched. hub.mu must be held.
+func (c *connection) forget(ch *channel, now clock.Instant) (unwatched bool) {
+	h := c.hub
+	delete(h.channels, ch.name)
+	c.agenda.Remove(ch)
+	if ch.sent != 0 {
+		h.ends(ch, now)
+	}
+	if ch.base == nil || ch.base.twin != ch {
+		return false
+	}
+	ch.base.twin = nil
+	return h.leaving[ch.name] == nil
 }
 
 // order sends the commands that wanted found, in a session that it opens if there is none.
@@ -194,6 +209,7 @@ func (c *connection) ordered(s *session, subscribe []string, err *fault.Error) {
 	for _, name := range subscribe {
 		if ch := h.channels[name]; ch != nil && ch.conn == c && !ch.confirmed {
 			ch.sent = 0 // the keeper tries again at its next tick
+			h.plan(ch)
 		}
 	}
 	if c.sharded() {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 )
 
@@ -70,6 +71,8 @@ type Hub struct {
 	mu       sync.Mutex
 	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
 	leaving  map[string]*channel // see [Hub.ends]
+	swept    clock.Instant       // when all of these were last looked at
+	looked   int                 // how many channels the keepers have looked at, for a test
 	telling  int                 // how many calls of Config.OnUnwatched are due, or under way
 	leaves   bool                // whether Leave was called
 	gone     bool                // whether what it began is over
@@ -89,6 +92,8 @@ type Hub struct {
 
 // channel is one channel, shared by all its listeners.
 type channel struct {
+	queue.Timed[clock.Instant] // on the agenda of its connection
+
 	name      string
 	conn      *connection
 	routed    bool // whether conn is known to be the right connection
@@ -151,6 +156,7 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 	defer h.mu.Unlock()
 	ch := h.channel(name)
 	ch.listeners = append(ch.listeners, wake)
+	h.plan(ch)
 	if ch.twin != nil && ch.twin.sent != 0 {
 		ch.twin.conn.ensure() // it must go
 	}
@@ -188,6 +194,7 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	if len(ch.listeners) == 0 {
 		ch.idleSince = clock.Now()
 		ch.deserted = ch.idleSince
+		h.plan(ch)
 	}
 }
 
@@ -257,7 +264,7 @@ func (h *Hub) Leave() {
 	h.mu.Lock()
 	h.leaves = true
 	for _, ch := range h.channels {
-		ch.conn.ensure()
+		h.change(ch)
 	}
 	h.mu.Unlock()
 	h.tellUnwatched(nil) // there may be no channel

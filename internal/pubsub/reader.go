@@ -124,11 +124,13 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
 		ch.confirmed, ch.since = true, ch.order
+		h.plan(ch)
 		replaced, h.replaces = h.replaces, false
 		ch.public = 0 // the message that it announced may be among them
 		h.newEpoch(ch)
 		ch.notifyAll()
 		if ch.moved || c.sharded() && s.asked == 0 {
+			c.arrived = c.arrived || ch.moved
 			c.ensure()
 		}
 		if ch.twin != nil {
@@ -253,6 +255,7 @@ func (c *connection) askAgain() {
 	for _, ch := range c.hub.channels {
 		if ch.conn == c && !ch.confirmed {
 			ch.sent = 0
+			c.hub.plan(ch)
 		}
 	}
 	c.ensure()
@@ -285,11 +288,11 @@ func (c *connection) deniedChannels(now clock.Instant) (names []string) {
 	if c.denied == 0 {
 		return nil
 	}
-	for name, ch := range h.channels {
-		waits := ch.conn == c && ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
+	for _, ch := range c.agenda.All() {
+		waits := ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
 		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && ch.reported != ch.sent {
 			ch.reported = ch.sent
-			names = append(names, name)
+			names = append(names, ch.name)
 		}
 	}
 	return names

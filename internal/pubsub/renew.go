@@ -34,5 +34,5 @@ func (h *Hub) Renew(name string, orders uint64) {
 		return
 	}
 	ch.renew = true
-	ch.conn.ensure()
+	h.change(ch)
 }

@@ -16,9 +16,9 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 	h.mu.Lock()
 	var coming []string
 	reroutes := h.reroutes
-	for name, ch := range h.channels {
+	for _, ch := range h.main.agenda.Before(now + 1) {
 		if !ch.routed && ch.after <= now && !h.leaves {
-			coming = append(coming, name)
+			coming = append(coming, ch.name)
 		}
 	}
 	h.mu.Unlock()
@@ -31,12 +31,13 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 		case ch == nil || ch.routed: // without a listener it is forgotten, by this goroutine alone
 		case err != nil:
 			ch.after = clock.Now().Add(keeperTick)
+			h.plan(ch)
+		case node != nil:
+			ch.routed = true
+			h.move(ch, h.shard(node))
 		default:
 			ch.routed = true
-			if node != nil {
-				ch.conn = h.shard(node)
-				ch.conn.ensure()
-			}
+			h.plan(ch)
 		}
 		h.mu.Unlock()
 		if node == nil && err == nil {
@@ -80,6 +81,7 @@ func (h *Hub) reroute() {
 	}
 	for _, ch := range h.channels {
 		ch.routed, ch.after = false, 0
+		h.plan(ch)
 	}
 	if len(h.channels) > 0 {
 		h.main.ensure()
@@ -90,9 +92,9 @@ func (h *Hub) reroute() {
 // failure the keeper tries again a little later. mu must be held.
 func (h *Hub) sendBack(ch *channel, failed bool) {
 	ch.confirmed, ch.sent, ch.moved = false, 0, ch.conn.sharded()
-	ch.conn, ch.routed = h.main, !h.info.Cluster
+	ch.routed = !h.info.Cluster
 	if failed {
 		ch.after = clock.Now().Add(keeperTick)
 	}
-	h.main.ensure()
+	h.move(ch, h.main)
 }

@@ -86,7 +86,7 @@ func (c *connection) verifyMaster(ctx context.Context) {
 		c.lose(true)
 		c.drop()
 	case err == nil || err.Replied():
-		s.secretive = err != nil && !err.Transient
+		s.secretive, c.arrived = err != nil && !err.Transient, false
 		for _, ch := range moved {
 			if ch.conn == c {
 				ch.moved = false
@@ -99,7 +99,8 @@ func (c *connection) verifyMaster(ctx context.Context) {
 // another connection. hub.mu must be held.
 func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) {
 	s = c.session
-	if s == nil {
+	due := s != nil && !s.secretive && (s.asked == 0 || now.Sub(s.asked) >= roleAfter)
+	if s == nil || !due && !c.arrived {
 		return nil, nil
 	}
 	confirmed := false
@@ -111,7 +112,6 @@ func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) 
 			}
 		}
 	}
-	due := !s.secretive && (s.asked == 0 || now.Sub(s.asked) >= roleAfter)
 	if !confirmed || !due && len(moved) == 0 {
 		return nil, nil
 	}
@@ -195,6 +195,7 @@ func (c *connection) lose(failed bool) {
 			c.hub.sendBack(ch, failed)
 		default:
 			ch.confirmed, ch.sent = false, 0
+			c.hub.plan(ch)
 		}
 	}
 }
@@ -204,6 +205,7 @@ func (c *connection) unconfirm() {
 	for _, ch := range c.hub.channels {
 		if ch.conn == c {
 			ch.confirmed = false
+			c.hub.plan(ch)
 		}
 	}
 }

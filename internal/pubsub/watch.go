@@ -27,7 +27,7 @@ func (h *Hub) Watch(base, twin string) {
 	}
 	ch.twin = h.channel(twin)
 	ch.twin.base = ch
-	ch.conn.ensure()
+	h.change(ch)
 	ch.twin.conn.ensure()
 }
 
@@ -42,6 +42,7 @@ func (h *Hub) Unwatch(base, _ string) {
 	}
 	if ch.watchers--; ch.watchers == 0 {
 		ch.idleSince = clock.Now()
+		h.plan(ch)
 	}
 }
 
@@ -58,9 +59,9 @@ func (h *Hub) Spare(base string) {
 	ch.deserted = 0
 	if ch.twin == nil {
 		ch.idleSince = 0
-		ch.conn.ensure()
+		h.change(ch)
 	} else {
-		ch.twin.conn.ensure()
+		h.change(ch.twin)
 	}
 }
 
@@ -87,13 +88,21 @@ func (h *Hub) breaks(c *connection) {
 // left takes out the channel that Redis has confirmed, and those of which no confirmation came: a connection that is silent has been
 // given up since. It returns which are not watched any more. mu must be held.
 func (h *Hub) left(confirmed string, now clock.Instant) (unwatched []string) {
-	for name, ch := range h.leaving {
-		if name != confirmed && ch.left != 0 && now.Sub(ch.left) < retryRefused {
-			continue
-		}
+	take := func(name string, ch *channel) {
 		delete(h.leaving, name)
 		if b := ch.base; b != nil && (h.channels[b.name] == nil || h.channels[b.name].twin == nil) {
 			unwatched = append(unwatched, b.name)
+		}
+	}
+	if ch := h.leaving[confirmed]; ch != nil {
+		take(confirmed, ch)
+	}
+	if now.Sub(h.swept) >= keeperTick {
+		h.swept = now
+		for name, ch := range h.leaving {
+			if ch.left == 0 || now.Sub(ch.left) >= retryRefused {
+				take(name, ch)
+			}
 		}
 	}
 	h.telling += len(unwatched)
@@ -112,28 +121,4 @@ func (h *Hub) tellUnwatched(channels []string) {
 		h.gone = true
 		h.tasks.End()
 	}
-}
-
-// unused reports whether a channel should be unsubscribed and forgotten. hub.mu must be held.
-func (ch *channel) unused(now clock.Instant) bool {
-	b := ch.base
-	switch {
-	case b == nil:
-		b = ch
-	case b.watchers == 0 && len(b.listeners) > 0:
-		return true
-	}
-	return len(b.listeners) == 0 && b.watchers == 0 && now.Sub(b.idleSince) >= channelLinger
-}
-
-// due reports whether a channel can and should be subscribed. hub.mu must be held.
-func (ch *channel) due(now clock.Instant) bool {
-	return ch.routed && (ch.sent == 0 || ch.renew || !ch.confirmed && now.Sub(ch.sent) >= retryRefused)
-}
-
-// mayFollow reports whether the twin of a channel that has no listener may be subscribed. It may not for a while after a
-// listener, because there soon is another one. hub.mu must be held.
-func (c *connection) mayFollow(base *channel, now clock.Instant) bool {
-	together := base.conn == c && base.sent == now && !c.oneByOne && !c.sharded()
-	return (base.confirmed || together) && now.Sub(base.deserted) >= channelLinger
 }

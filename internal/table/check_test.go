@@ -24,6 +24,9 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
+		if p.table.asleep.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.asleep.All()[0].DueAt()) {
+			w.failf("Alarm: at %v, to inquire at %v", time.Duration(p.alarm), time.Duration(p.table.asleep.All()[0].DueAt()))
+		}
 		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.All()[0].DueAt()) {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.All()[0].DueAt()))
 		}
@@ -250,6 +253,9 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 // wakes reports whether something will wake an attempt soon.
 func (w *world) wakes(v *verb, soon time.Duration) bool {
 	if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= w.now.Add(soon+v.lag) || w.endOf(v) >= Ended {
+		return true
+	}
+	if v.a.inquiry != 0 || slices.Contains(v.proc.table.asleep.All(), v.a) && v.a.DueAt() <= w.now.Add(soon+v.lag) {
 		return true
 	}
 	heard := v.step.Heard

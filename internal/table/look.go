@@ -151,5 +151,17 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 	case a.place.Unsure || !t.counted(a.Handle):
 		return t.ask(a, asking, now, n)
 	}
-	return t.rest(a, pause, n)
+	s := t.rest(a, pause, n)
+	if s.Do == Sleep && a.sleeps(p, hint) {
+		a.pause, s.Pause = pause, -1
+		t.inquireAt(a, now.Add(pause), n)
+	}
+	return s
+}
+
+// sleeps reports whether the client asks for an attempt that stands in the line: Redis knows of the subscription to its channel, and the
+// lock is held for longer than a first term.
+func (a *Attempt) sleeps(p wire.Position, hint time.Duration) bool {
+	_, line := a.way.(lineWay)
+	return line && p.Heard && p.Ahead < watching && hint > wire.FirstTerm
 }

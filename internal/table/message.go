@@ -39,6 +39,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *n
 		t.onGrantMessage(h, m, its, arrived, n)
 	case wire.EndsSoon:
 		if next := t.placed[m.Number]; next != nil && its(next.Handle) {
+			t.stir(next)
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -49,8 +50,22 @@ func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
 	return c
 }
 
+// inquireAt has the client ask for an attempt at a moment, unless that wakes before.
+func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
+	a.inquiry = 0
+	t.asleep.Set(a, at)
+	n.Alarm(t.asleep.Alarm())
+}
+
+// stir ends that.
+func (t *Table) stir(a *Attempt) {
+	a.inquiry = 0
+	t.asleep.Remove(a)
+}
+
 // forgetPlace notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
 func (t *Table) forgetPlace(a *Attempt) {
+	t.stir(a)
 	if a.place.May {
 		delete(t.placed, a.grant.holder.Number)
 		t.notePast(a.grant)

@@ -186,8 +186,9 @@ func (s *server) run(c *wire.Call) wire.Reply {
 	return r
 }
 
-// renew renews one lock of a batch.
+// renew renews one lock of a batch, or inquires about it.
 func (s *server) renew(c *wire.Call) int64 {
+	s.subscribe()
 	r := s.redis.Call(c)
 	s.look()
 	if r.Err != nil || len(r.List) != 1 {

@@ -63,6 +63,9 @@ type Table struct {
 	forced    queue.Memory[Key, lastForce]      // the latest of each name
 	fenced    *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
 
+	asleep    queue.Heap[*Attempt, clock.Instant] // those for which the client asks, see [Table.Inquiries]
+	inquiries int64                               // the number of the latest one
+
 	placed  map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
 	alive   map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
 	origins place.Origins[*Handle]           // by the channels on which this client hears of grants
@@ -136,6 +139,8 @@ type Attempt struct {
 
 // course is how far an attempt has come. The table's mutex guards it.
 type course struct {
+	queue.Timed[clock.Instant] // when the client asks for it
+
 	phase     phase
 	unset     bool // another attempt was told that nobody has set the semaphore up
 	grant     *Grant
@@ -159,11 +164,13 @@ type course struct {
 
 	confident bool // it asks because permits are free, as far as is known
 
-	way    way           // how it waits, since it last looked
-	place  place.Place   // in the line, or in the queue of a fair lock
-	term   time.Duration // with which it may stand in the line
-	byLine bool          // the latest question was that of the line
-	seat   *wire.Seat    // in that queue; nil means that it has none
+	way     way           // how it waits, since it last looked
+	place   place.Place   // in the line, or in the queue of a fair lock
+	term    time.Duration // with which it may stand in the line
+	pause   time.Duration // from one inquiry to the next
+	inquiry int64         // the number of the inquiry under way about it; zero means none
+	byLine  bool          // the latest question was that of the line
+	seat    *wire.Seat    // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it

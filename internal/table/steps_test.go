@@ -371,6 +371,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.nextExit(e, s)
+	case f.renewal != nil && f.renewal.i != nil:
+		w.inquired(f.renewal, r)
+		p.deliver()
 	case f.renewal != nil:
 		p.table.Renewed(f.renewal.b, f.renewal.sent, r, w.now, n)
 		p.deliver()

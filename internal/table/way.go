@@ -150,13 +150,16 @@ func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 	return 0
 }
 
+// watching is how many of the first in a line watch the lease of the holder.
+const watching = 4
+
 // pause lets only the first ones watch the lease of the holder, each a little later than the one before it. The others ask now and
 // then, because a message may be lost.
 //
 // A process may be stopped when the lock is granted to it. The next one must ask within a first term after that, or it would not
 // see when the lease ends. A release tells it to, if it has waited for so long that it need not have asked again.
 func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration, now clock.Instant) time.Duration {
-	const watching, apart = 4, 20 * time.Millisecond
+	const apart = 20 * time.Millisecond
 	if p == nil {
 		return t.cfg.Rest(hint, false)
 	}

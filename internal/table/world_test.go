@@ -134,10 +134,11 @@ type exit struct {
 	exports bool  // it exports the acquisition
 }
 
-// renewal is a batch to be sent.
+// renewal is a batch to be sent, or an inquiry.
 type renewal struct {
 	proc *process
 	b    *Batch
+	i    *Inquiry // nil for a renewal
 	sent clock.Instant
 }
 

@@ -62,7 +62,12 @@ func (b *batch) take() bool {
 				w.left--
 			}
 		}
-		w.queue = slices.Delete(w.queue, 0, taken)
+		if len(w.queue) > longQueue {
+			clear(w.queue[:taken])
+			w.queue = w.queue[taken:]
+		} else {
+			w.queue = slices.Delete(w.queue, 0, taken)
+		}
 		w.took = w.took || len(b.errands) > 0
 	}
 	if len(b.errands) > 0 {

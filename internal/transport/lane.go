@@ -20,6 +20,9 @@ const (
 	// long count as stuck, if there are connection slots for them, and others begin beside them. A server that is merely busy
 	// answers a pipeline sooner.
 	patience = 10 * time.Millisecond
+
+	// longQueue is how many calls a queue has whose rest a batch does not move to the front. To move a short one saves allocations.
+	longQueue = 1024
 )
 
 // lane is the way to one node. While few calls are under way, each goes out at once. When there are more, calls join a queue,
@@ -29,15 +32,17 @@ type lane struct {
 	health health
 
 	mu     sync.Mutex
-	alone  int         // how many calls are under way outside batches
-	queue  []*errand   // in state seeking, or abandoned
-	left   int         // how many of the queue are abandoned
-	active []*batch    // at most Conn.batches of them are not stuck
-	stuck  int         // how many of the active are stuck
-	urgent *batch      // one beside the active, for calls that must not wait for them
-	took   bool        // an active batch has taken calls since the timer was started
-	ticker *time.Timer // calls Conn.relieve
-	ticks  bool        // whether the timer runs: it does while calls wait for a batch
+	alone  int               // how many calls are under way outside batches
+	queue  []*errand         // in state seeking, or abandoned
+	left   int               // how many of the queue are abandoned
+	stops  []<-chan struct{} // Question.Stop of the calls in the queue, each once; mostly they have the same
+	looks  int               // how often drop looked at the whole queue, for a test
+	active []*batch          // at most Conn.batches of them are not stuck
+	stuck  int               // how many of the active are stuck
+	urgent *batch            // one beside the active, for calls that must not wait for them
+	took   bool              // an active batch has taken calls since the timer was started
+	ticker *time.Timer       // calls Conn.relieve
+	ticks  bool              // whether the timer runs: it does while calls wait for a batch
 }
 
 func (c *Conn) newLane() *lane {
@@ -118,6 +123,11 @@ func (w *lane) exit() {
 func (c *Conn) join(w *lane, errands ...*errand) {
 	w.mu.Lock()
 	w.queue = append(w.queue, errands...)
+	for _, e := range errands {
+		if stop := e.question.Stop; stop != nil && !slices.Contains(w.stops, stop) {
+			w.stops = append(w.stops, stop)
+		}
+	}
 	for left := len(errands); ; left -= batchSize {
 		b := c.begin(w)
 		if b == nil && !w.ticks {
@@ -160,6 +170,7 @@ func (w *lane) withdraw(e *errand) bool {
 
 // drop removes from the queue every errand for which gone returns true, as it must for those that are abandoned. w.mu must be held.
 func (w *lane) drop(gone func(*errand) bool) {
+	w.looks++
 	kept := w.queue[:0]
 	for _, e := range w.queue {
 		if !gone(e) {
@@ -185,9 +196,11 @@ func (c *Conn) tick(w *lane) {
 // calls that must not wait. Acquisitions end here if the client is closed, or if their Stop is.
 func (c *Conn) relieve(w *lane) {
 	w.mu.Lock()
-	w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
+	if c.tasks.IsClosed() || slices.ContainsFunc(w.stops, isClosed) {
+		w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
+	}
 	if len(w.queue) == 0 {
-		w.ticks = false
+		w.ticks, w.stops = false, nil
 		w.mu.Unlock()
 		return
 	}
@@ -219,16 +232,22 @@ func (c *Conn) needsNoSlot(e *errand) bool {
 	return e.question.Slot == NoSlot || e.question.Slot == DutySlot && c.tasks.IsClosed()
 }
 
+func isClosed(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // stops ends an acquisition in a queue if the client is closed, or if the wait for a slot is to end. w.mu must be held.
 func (c *Conn) stops(e *errand) bool {
 	q := &e.question
 	if q.Slot != WaitSlot {
 		return false
 	}
-	select {
-	case <-q.Stop:
-	case <-c.tasks.Closed():
-	default:
+	if !isClosed(q.Stop) && !c.tasks.IsClosed() {
 		return false
 	}
 	if e.state.CompareAndSwap(seeking, returned) {

@@ -257,6 +257,36 @@ func TestAQueueWhenTheClientStops(t *testing.T) {
 	}
 }
 
+// TestALongQueueIsNotSearchedForNothing has calls wait behind a batch that hangs. While nobody leaves and nothing stops, looking at all of
+// them would be of no use.
+func TestALongQueueIsNotSearchedForNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const waiting = 2 * longQueue
+		c := newCrowded(t, Config{Crowd: 0}, "a")
+		c.spare = 0
+		c.ask(t.Context(), Question{Call: acquire("a"), Slot: WaitSlot})
+		stop := make(chan struct{})
+		var replies []<-chan wire.Reply
+		for range waiting {
+			replies = append(replies, c.ask(t.Context(), Question{Call: acquire("b"), Slot: WaitSlot, Stop: stop}))
+		}
+		time.Sleep(100 * patience)
+		synctest.Wait()
+		require.Len(t, c.lane.queue, waiting)
+		require.Zero(t, c.lane.looks)
+		require.Len(t, c.lane.stops, 1)
+		c.answer("a")
+		for _, reply := range replies {
+			require.Nil(t, (<-reply).Err)
+		}
+		time.Sleep(2 * patience)
+		synctest.Wait()
+		require.Zero(t, c.lane.looks)
+		require.Empty(t, c.lane.stops)
+	})
+}
+
 // TestGatheredLeaveOrReturn checks that each call of many callers has its reply exactly once, while callers leave at any moment.
 func TestGatheredLeaveOrReturn(t *testing.T) {
 	t.Parallel()

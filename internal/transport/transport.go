@@ -200,12 +200,17 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 	return r, true
 }
 
-// Pipe sends renewals in one pipeline: they need no slot and no acks. The node is ignored: the driver finds the nodes by the
+// Pipe sends renewals, or inquiries, in one pipeline: they need no slot and no acks. The node is ignored: the driver finds the nodes by the
 // keys and follows redirections, because slots may have moved since the round of renewals began. Pipe ends within the command
 // timeout if the driver heeds its context.
 func (c *Conn) Pipe(ctx context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, c.CommandTimeout)
 	defer cancel()
+	for i := range calls {
+		if calls[i].Script.Announces {
+			calls[i].Argv[0] = string(c.publish(&calls[i]))
+		}
+	}
 	c.driver.Pipe(ctx, nil, calls, nil, out)
 	for i := range calls {
 		c.note(out[i].Err)

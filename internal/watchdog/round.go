@@ -32,7 +32,8 @@ type round struct {
 // roundKey identifies a round.
 type roundKey struct {
 	node driver.Node // nil where there is one server, or the node is not known
-	// class is that of the leases: those of one class allow similar times for the reply.
+	// class is that of the leases: those of one class allow similar times for the reply. Inquiries have one of their own, so that no
+	// renewal waits for them.
 	class int
 }
 
@@ -119,7 +120,21 @@ func (w *Watchdog) join(node driver.Node, batches []batch) {
 
 // classOf returns the class of a lease. Within a class, the times for the reply differ by less than a factor of two.
 func classOf(lease time.Duration) int {
+	if lease < 0 {
+		return inquiries
+	}
 	return bits.Len64(uint64(config.RenewalTimeout(lease) / config.RenewalTimeout(0))) // positive
+}
+
+// inquiries is the class of the inquiries.
+const inquiries = -1
+
+// patience returns how long the reply to a batch with that shortest lease may take.
+func patience(shortest time.Duration) time.Duration {
+	if shortest < 0 {
+		return time.Second
+	}
+	return config.RenewalTimeout(shortest)
 }
 
 // roundOf adds batches to a round. It returns the round if that is new, and nil otherwise.
@@ -136,7 +151,7 @@ func (w *Watchdog) roundOf(key roundKey, batches []batch) *round {
 	}
 	r.batches = append(r.batches, batches...)
 	slices.SortStableFunc(r.batches, func(a, b batch) int { return cmp.Compare(a.Shortest(), b.Shortest()) })
-	r.pause = min(r.pause, config.RenewalTimeout(r.batches[0].Shortest()))
+	r.pause = min(r.pause, patience(r.batches[0].Shortest()))
 	w.arm(r.sent.Add(r.pause))
 	if known {
 		return nil

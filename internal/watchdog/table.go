@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"time"
+
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
@@ -32,6 +34,7 @@ func (l *locks) due(now clock.Instant, bySlot bool) work {
 	n := new(notice.List)
 	next := l.first(now)
 	renew, release := l.table.Due(now, bySlot, n)
+	inquiries := l.table.Inquiries(now, bySlot, n)
 	due := work{deliver: func() {
 		if next != 0 {
 			l.receiver.Alarm(next)
@@ -40,6 +43,9 @@ func (l *locks) due(now clock.Instant, bySlot bool) work {
 	}}
 	for _, b := range renew {
 		due.renew = append(due.renew, &renewal{l, b})
+	}
+	for _, i := range inquiries {
+		due.inquire = append(due.inquire, &inquiry{l, i})
 	}
 	for _, x := range release {
 		due.release = append(due.release, func() { l.release(x) })
@@ -72,4 +78,26 @@ func (b *renewal) renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
 	var n notice.List
 	b.table.Renewed(&b.Batch, sent, r, now, &n)
 	n.Deliver(b.receiver)
+}
+
+// inquiry is waiters about which one call inquires.
+type inquiry struct {
+	*locks
+	table.Inquiry
+}
+
+func (*inquiry) Shortest() time.Duration { return -1 }
+func (i *inquiry) again() batch          { return i }
+
+// wanted returns a copy, as that of a renewal does.
+func (i *inquiry) wanted(clock.Instant) (batch, wire.Call) {
+	wanted := *i
+	call := i.table.Inquire(&wanted.Inquiry)
+	return &wanted, call
+}
+
+func (i *inquiry) renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
+	var n notice.List
+	i.table.Inquired(&i.Inquiry, sent, r, now, &n)
+	n.Deliver(i.receiver)
 }

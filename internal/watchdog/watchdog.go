@@ -41,15 +41,16 @@ type lockTable interface {
 // work is everything that is due.
 type work struct {
 	renew   []batch
+	inquire []batch
 	release []func() // each starts a background release and does not wait for it
 	deliver func()   // delivers the notices; it may run code of the user
 }
 
-// batch is locks that one call of a script renews.
+// batch is locks that one call of a script renews, or about which it inquires.
 type batch interface {
 	// Name returns the name in Redis of one of the locks, which decides the node.
 	Name() string
-	// Shortest returns the lease that leaves the least time for the reply.
+	// Shortest returns the lease that leaves the least time for the reply. Negative means that it renews nothing.
 	Shortest() time.Duration
 	// again returns the batch as one to which there was no reply in time.
 	again() batch
@@ -155,6 +156,6 @@ func (w *Watchdog) look() {
 	for _, release := range due.release {
 		release()
 	}
-	w.send(slices.Concat(stalled, due.renew))
+	w.send(slices.Concat(stalled, due.renew, due.inquire))
 	due.deliver()
 }

@@ -46,7 +46,7 @@ type Call struct {
 	Script *Script
 	Keys   []any // strings; the first one decides the node
 	Args   Args
-	Argv   []any // instead of Args: the arguments of a renewal
+	Argv   []any // instead of Args: the arguments of a renewal or an inquiry
 }
 
 // Key returns the key that decides the node.

@@ -68,8 +68,10 @@ var (
 
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
-	plainLine  = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
-	fencedLine = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
+	// An inquiry is about many waiters, and the same for all kinds. It counts listeners, so it needs to know how a script announces.
+	lineInquire = newScript(Script{Keys: 2, Announces: true}, lua.LineInquire)
+	plainLine   = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
+	fencedLine  = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
 
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
@@ -114,6 +116,7 @@ func newLine(keys int, acquire, release, force, pump string) *Line {
 	}
 	l := &Line{
 		Acquire: script(4, 4, common, acquire), Release: script(7, 6, empty, release), Force: script(7, 2, nil, force), Pump: script(5, 0, nil, pump),
+		Inquire: lineInquire,
 	}
 	l.Acquire.Refuses, l.Force.Single = true, true
 	return l
@@ -124,7 +127,7 @@ type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
 	Keys      int  // how many keys it touches for each lock, besides the tombstones; of a call that counts once, all
-	Argv      int  // how many of [Args] it gets at most; zero for a renewal, which has arguments of its own
+	Argv      int  // how many of [Args] it gets at most; zero for a renewal or an inquiry, which have arguments of their own
 	Usual     any  // what Args.Extra mostly is, if the script gets no arguments that are as usual, except the first ones
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead

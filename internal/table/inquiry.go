@@ -1,0 +1,98 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// A message may be lost, and a lock may be freed by somebody who tells nobody. So the first waiters of each line ask within a first
+// term, however long the lease of the holder is. While a waiter sleeps, the client asks for it: one call inquires about many names.
+// A waiter wakes only when something has changed. Then it asks by itself.
+
+// inquiryWindow is by how much too early a waiter may be asked for, so that many names share a call.
+const inquiryWindow = 300 * time.Millisecond
+
+// Inquiry is the waiters about which one call inquires.
+type Inquiry struct {
+	waiters []*Attempt
+	number  int64
+}
+
+// Name returns the name in Redis of one lock of the inquiry, which decides the node.
+func (i *Inquiry) Name() string { return i.waiters[0].Handle.Key.Name }
+
+// Inquiries returns the inquiries that are due. It is called when an alarm has come, and asks for the next alarm.
+func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due []Inquiry) {
+	defer t.lock().Unlock()
+	t.asleep.Rang()
+	if t.asleep.Due(now) != nil {
+		type sort struct {
+			script *wire.Script
+			braced bool // its channels end differently
+			slot   uint16
+		}
+		waiters := t.asleep.Before(now.Add(inquiryWindow))
+		for _, all := range queue.Batches(waiters, t.cfg.BatchSize, func(a *Attempt) (s sort, alone bool) {
+			name := a.Handle.Key.Name
+			s.script, s.braced = a.Handle.Kind.Line.Inquire, name != "" && name[0] == '{'
+			if bySlot {
+				s.slot = wire.Slot(name)
+			}
+			return s, false
+		}) {
+			t.inquiries++
+			for _, a := range all {
+				t.asleep.Remove(a)
+				a.inquiry = t.inquiries
+				a.knows().Asked(now)
+			}
+			due = append(due, Inquiry{all, t.inquiries})
+		}
+	}
+	n.Alarm(t.asleep.Alarm())
+	return due
+}
+
+// Inquire returns the call for the waiters of an inquiry that still sleep, and drops the others. It is called right before the call is
+// sent, and again if there was no reply in time. A call without keys means that there is nothing to send.
+func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
+	defer t.lock().Unlock()
+	asleep := make([]*Attempt, 0, len(i.waiters))
+	for _, a := range i.waiters {
+		if a.inquiry == i.number && !t.closed {
+			asleep = append(asleep, a)
+		}
+	}
+	i.waiters = asleep
+	if len(asleep) > 0 {
+		c = wire.NewRenewal(asleep[0].Handle.Kind.Line.Inquire, 0, len(asleep))
+	}
+	for _, a := range asleep {
+		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.term)
+	}
+	return c
+}
+
+// Inquired takes the reply for an inquiry that was sent at a moment. It counts for those that sleep since then.
+func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) {
+	defer t.lock().Unlock()
+	for k, a := range i.waiters {
+		switch {
+		case a.inquiry != i.number:
+		case r.Err != nil || r.List[k] < 0: // it asks by itself
+			t.stir(a)
+			a.place.AskBy(now)
+			a.bell.Ring()
+		default:
+			a.knows().Refused()
+			t.unheardSince = 0 // Redis knows of its subscription
+			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.pause))
+			t.inquireAt(a, now.Add(a.pause), n)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package table
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// asleep returns a table with an attempt that sleeps in the line since start, while the holder has a lease of a minute.
+func asleep(t *testing.T) (*Table, *Attempt) {
+	t.Helper()
+	table, _, a, _ := waiting(t)
+	var n notice.List
+	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
+	s := table.Settle(a, wire.Reply{N: -60_001, List: []int64{-60_001, 1, lua.BitHeard, 0}}, start, &n)
+	require.Equal(t, Sleep, s.Do)
+	require.Negative(t, s.Pause, "it needs no timer")
+	return table, a
+}
+
+// inquire returns the inquiry about one attempt that is due by a moment.
+func inquire(t *testing.T, table *Table, now clock.Instant) *Inquiry {
+	t.Helper()
+	var n notice.List
+	due := table.Inquiries(now, false, &n)
+	require.Len(t, due, 1)
+	require.Len(t, table.Inquire(&due[0]).Keys, 2)
+	return &due[0]
+}
+
+// TestAnInquiryLetsAWaiterSleep has the lock be held for longer. Redis knows of the subscription, so another name whose subscription it does
+// not know of says nothing about what hides subscriptions.
+func TestAnInquiryLetsAWaiterSleep(t *testing.T) {
+	t.Parallel()
+	table, a := asleep(t)
+	var n notice.List
+	require.Empty(t, table.Inquiries(start.Add(firstTerm-inquiryWindow), false, &n))
+	now := start.Add(firstTerm)
+	i := inquire(t, table, now)
+	table.unheardSince = start
+	table.Inquired(i, now, wire.Reply{List: []int64{2}}, now, &n)
+	require.Zero(t, table.unheardSince)
+	require.Empty(t, a.bell.C(), "nothing wakes it")
+	require.Equal(t, now.Add(firstTerm), a.place.AskAt())
+	require.Equal(t, now.Add(firstTerm), a.DueAt())
+}
+
+// TestAWaiterAsksByItself has an inquiry say that something has changed, or fail. A waiter that woke meanwhile has nothing to do with it.
+func TestAWaiterAsksByItself(t *testing.T) {
+	t.Parallel()
+	now := start.Add(firstTerm)
+	for what, reply := range map[string]wire.Reply{
+		"it must": {List: []int64{-1}}, "no reply": {N: -1, Err: errDoubt}, "an error": {N: -1, Err: errRights},
+	} {
+		table, a := asleep(t)
+		var n notice.List
+		i := inquire(t, table, now)
+		again := *i
+		table.Inquired(i, now, reply, now, &n)
+		require.Len(t, a.bell.C(), 1, what)
+		require.Empty(t, table.Inquire(&again).Keys, what)
+		s := table.Wake(a, ByNews, now, &n)
+		require.Equal(t, Ask, s.Do, what)
+		require.Empty(t, table.asleep.All(), what)
+		table.Inquired(&again, now, wire.Reply{List: []int64{3}}, now, &n)
+		require.Empty(t, table.asleep.All(), "the reply to another copy comes late: %s", what)
+	}
+}
+
+// TestAnInquiryWithoutAReplyIsAnOutage ends waits while an inquiry has no reply.
+func TestAnInquiryWithoutAReplyIsAnOutage(t *testing.T) {
+	t.Parallel()
+	table, a := asleep(t)
+	now := start.Add(firstTerm)
+	inquire(t, table, now)
+	floor := table.cfg.Floor()
+	require.True(t, table.concludes(a, now.Add(floor-1)).Refused)
+	require.ErrorIs(t, table.concludes(a, now.Add(floor)).Err, fault.ErrNoAnswer)
+}
+
+// TestWhatIsToldEndsTheSleep has a message tell that the lease of the next holder is short, while an inquiry is under way. Its reply is about the
+// holder before.
+func TestWhatIsToldEndsTheSleep(t *testing.T) {
+	t.Parallel()
+	table, a := asleep(t)
+	now := start.Add(firstTerm)
+	i := inquire(t, table, now)
+	var n notice.List
+	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: time.Second}, now, &n)
+	table.Inquired(i, now, wire.Reply{List: []int64{2}}, now, &n)
+	require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
+}
