@@ -1,11 +1,15 @@
 package pubsub
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
 )
 
 // TestAKeeperLooksOnlyAtWhatHasSomethingDue counts how many channels the keeper looks at: for each that comes and goes a few, and for
@@ -48,4 +52,27 @@ func (f *fixture) looks() int {
 	n := f.hub.looked
 	f.hub.looked = 0
 	return n
+}
+
+// planned requires that each channel which waits for its keeper is on the agenda, and no other one is.
+func (f *fixture) planned() {
+	f.Helper()
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	planned := make(map[*channel]clock.Instant)
+	for _, c := range append(slices.Collect(maps.Values(h.shards)), h.main) {
+		for _, ch := range c.agenda.All() {
+			require.Equal(f, ch.conn, c, ch.name)
+			planned[ch] = ch.DueAt()
+		}
+	}
+	for _, ch := range h.channels {
+		if do, at := h.next(ch, false); do != rest {
+			require.Contains(f, planned, ch, ch.name)
+			require.Equal(f, at, planned[ch], ch.name)
+			delete(planned, ch)
+		}
+	}
+	require.Empty(f, planned)
 }

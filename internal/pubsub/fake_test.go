@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -357,29 +356,12 @@ func (f *fixture) listen(channel string) (wake chan struct{}) {
 	return wake
 }
 
-// after lets time pass. Then each channel that waits for its keeper is on the agenda, and no other one is.
+// after lets time pass.
 func (f *fixture) after(d time.Duration) {
 	f.Helper()
 	time.Sleep(d)
 	synctest.Wait()
-	h := f.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	planned := make(map[*channel]clock.Instant)
-	for _, c := range append(slices.Collect(maps.Values(h.shards)), h.main) {
-		for _, ch := range c.agenda.All() {
-			require.Equal(f, ch.conn, c, ch.name)
-			planned[ch] = ch.DueAt()
-		}
-	}
-	for _, ch := range h.channels {
-		if do, at := h.next(ch, false); do != rest {
-			require.Contains(f, planned, ch, ch.name)
-			require.Equal(f, at, planned[ch], ch.name)
-			delete(planned, ch)
-		}
-	}
-	require.Empty(f, planned)
+	f.planned()
 }
 
 // confirmed requires a channel to be subscribed, or not.

@@ -188,12 +188,7 @@ func (w *world) due() bool {
 			}
 		}
 	}
-	for i := range inquiries {
-		w.batches = append(w.batches, &renewal{proc: p, i: &inquiries[i]})
-		for _, a := range inquiries[i].waiters {
-			w.evidenceOf(a).ask(w.now)
-		}
-	}
+	w.willInquire(p, inquiries)
 	w.logf("due at c%d: %d batches, %d releases, %d inquiries", p.index, len(renew), len(release), len(inquiries))
 	for _, x := range release {
 		e := &exit{proc: p, name: w.nameOf(x.grant.handle.Key.Name), x: x}
@@ -265,46 +260,11 @@ func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
 	return longest, shortest
 }
 
-// inquire sends an inquiry.
-func (w *world) inquire(r *renewal) {
-	c := r.proc.table.Inquire(r.i)
-	if len(c.Keys) == 0 {
-		return
-	}
-	if len(c.Argv)-1 != len(r.i.waiters) || len(r.i.waiters) > modelBatch {
-		w.failf("Inquires: %d waiters for %d attempts", len(c.Argv)-1, len(r.i.waiters))
-	}
-	for _, a := range r.i.waiters {
-		if a.phase != resting || a.got != nil || !a.place.Stands() {
-			w.failf("Inquires: about #%d in phase %d", a.grant.holder.Number, a.phase)
-		}
-	}
-	c.Argv[0] = string(wire.PublishPlain) // the transport fills it in
-	w.bag = append(w.bag, &flight{call: c, proc: r.proc, renewal: r, until: w.now.Add(modelCommand)})
-	w.logf("c%d inquires about %v", r.proc.index, c.Argv[1:])
-}
-
-// inquired takes the reply to an inquiry.
-func (w *world) inquired(i *renewal, r wire.Reply) {
-	for k, a := range i.i.waiters {
-		if a.inquiry == i.i.number && r.Err == nil && r.List[k] >= 0 {
-			*w.evidenceOf(a) = evidence{refused: w.step}
-		}
-	}
-	i.proc.table.Inquired(i.i, i.sent, r, w.now, &i.proc.notices)
-}
-
 // sendAgain sends a batch on another connection, while the reply may still come.
 func (w *world) sendAgain() bool {
 	f, ok := pick(w, w.bag, func(f *flight) bool { return f.renewal != nil && !f.dead && !f.proc.stopped })
-	switch {
-	case !ok:
-	case f.renewal.i != nil:
-		i := *f.renewal.i
-		w.batches = append(w.batches, &renewal{proc: f.proc, i: &i})
-	default:
-		b := *f.renewal.b
-		w.batches = append(w.batches, &renewal{proc: f.proc, b: &b})
+	if ok {
+		w.batches = append(w.batches, f.renewal.again())
 	}
 	return ok
 }

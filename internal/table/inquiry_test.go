@@ -97,3 +97,52 @@ func TestWhatIsToldEndsTheSleep(t *testing.T) {
 	table.Inquired(i, now, wire.Reply{List: []int64{2}}, now, &n)
 	require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
 }
+
+// inquire sends an inquiry.
+func (w *world) inquire(r *renewal) {
+	c := r.proc.table.Inquire(r.i)
+	if len(c.Keys) == 0 {
+		return
+	}
+	if len(c.Argv)-1 != len(r.i.waiters) || len(r.i.waiters) > modelBatch {
+		w.failf("Inquires: %d waiters for %d attempts", len(c.Argv)-1, len(r.i.waiters))
+	}
+	for _, a := range r.i.waiters {
+		if a.phase != resting || a.got != nil || !a.place.Stands() {
+			w.failf("Inquires: about #%d in phase %d", a.grant.holder.Number, a.phase)
+		}
+	}
+	c.Argv[0] = string(wire.PublishPlain) // the transport fills it in
+	w.bag = append(w.bag, &flight{call: c, proc: r.proc, renewal: r, until: w.now.Add(modelCommand)})
+	w.logf("c%d inquires about %v", r.proc.index, c.Argv[1:])
+}
+
+// inquired takes the reply to an inquiry.
+func (w *world) inquired(i *renewal, r wire.Reply) {
+	for k, a := range i.i.waiters {
+		if a.inquiry == i.i.number && r.Err == nil && r.List[k] >= 0 {
+			*w.evidenceOf(a) = evidence{refused: w.step}
+		}
+	}
+	i.proc.table.Inquired(i.i, i.sent, r, w.now, &i.proc.notices)
+}
+
+// willInquire notes the inquiries that are due.
+func (w *world) willInquire(p *process, due []Inquiry) {
+	for i := range due {
+		w.batches = append(w.batches, &renewal{proc: p, i: &due[i]})
+		for _, a := range due[i].waiters {
+			w.evidenceOf(a).ask(w.now)
+		}
+	}
+}
+
+// again returns a copy, to be sent on another connection.
+func (r *renewal) again() *renewal {
+	if r.i != nil {
+		i := *r.i
+		return &renewal{proc: r.proc, i: &i}
+	}
+	b := *r.b
+	return &renewal{proc: r.proc, b: &b}
+}

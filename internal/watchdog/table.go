@@ -86,8 +86,10 @@ type inquiry struct {
 	table.Inquiry
 }
 
+// Shortest says that it renews nothing.
 func (*inquiry) Shortest() time.Duration { return -1 }
-func (i *inquiry) again() batch          { return i }
+
+func (i *inquiry) again() batch { return i }
 
 // wanted returns a copy, as that of a renewal does.
 func (i *inquiry) wanted(clock.Instant) (batch, wire.Call) {
