@@ -227,15 +227,21 @@ var about = []struct {
 	{`^table S\.14[ab]$`, func(s *scene.Scene) bool { return s.Faults.Slow > 0 && s.Faults.SlowMax > 500*time.Millisecond }},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
 	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
-	{`^table 8$`, nemesis("delete|force")},
+	{`^table 8$`, func(s *scene.Scene) bool {
+		return nemesis("delete|force")(s) && s.Hold > time.Second && s.Faults.Late == 0
+	}},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
 	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 }},
 	{`^M6$`, func(s *scene.Scene) bool {
 		return nemesis("break|deaf")(s) && s.Workers == 1 && kind("semaphore|rw")(s)
 	}},
-	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return calm(s) && s.Workers > 1 && s.Faults.Latency > 2*time.Millisecond }},
-	{`^M41$|^table line 1$`, func(s *scene.Scene) bool { return s.Workers > 1 && s.Faults.Slow > 0 && s.Faults.Late == 0 }},
+	{`^M15$|^table 7$`, func(s *scene.Scene) bool {
+		return calm(s) && s.Workers > 2 && s.Faults.Latency > 8*time.Millisecond && s.Hold < 100*time.Millisecond
+	}},
+	{`^M41$|^table line 1$`, func(s *scene.Scene) bool {
+		return len(s.Nemeses) == 0 && s.Workers > 1 && s.Faults.SlowMax > 200*time.Millisecond && s.Faults.Late == 0 && s.Hold < time.Second
+	}},
 	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
 	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
 	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},

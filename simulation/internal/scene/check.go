@@ -198,6 +198,9 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		}
 		t.inside = append(t.inside, h)
 		t.taken++
+		if !w.Unsafe && !w.loses() && !t.counts() && !t.shares() {
+			t.untold = time.Time{} // whatever kept it taken is over, and this owner's release will tell
+		}
 	}
 	if late {
 		w.finds(a, false)
