@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"os/exec"
@@ -318,12 +319,20 @@ func TestMutantsAreRead(t *testing.T) {
 	}
 	for name := range elsewhere {
 		require.True(t, names[name], name)
+		require.Empty(t, rare[name], name)
+	}
+	for name := range rare {
+		require.True(t, names[name], name)
 	}
 	page, err := os.ReadFile("../docs/mutants.md")
 	require.NoError(t, err)
 	_, of := readRows(string(page))
 	for _, m := range all {
-		require.Equal(t, cell(m.What), of[m.Name][columnWhat], "make sim MUTANT=%q PAGE=docs/mutants.md writes its row", m.Name)
+		r, why := of[m.Name], cmp.Or(elsewhere[m.Name], rare[m.Name])
+		require.Equal(t, cell(m.What), r[columnWhat], "make sim MUTANT=%q PAGE=docs/mutants.md writes its row", m.Name)
+		if strings.HasPrefix(r[columnFound], "not ") {
+			require.Contains(t, r[columnPromise], cell(why), "the reason of %s", m.Name)
+		}
 	}
 	_, rest, err := mutants.Schemata("..", bugs(all))
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -77,7 +78,7 @@ func row(m planted, t *total, limit time.Duration) [columns]string {
 	if limit == 0 {
 		r[columnFound] = "not hunted"
 	}
-	if why := elsewhere[m.Name]; why != "" {
+	if why := cmp.Or(elsewhere[m.Name], rare[m.Name]); why != "" {
 		r[columnPromise] = cell(why) + "; " + r[columnPromise]
 	}
 	if len(t.broken) > 0 {

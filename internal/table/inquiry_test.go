@@ -41,21 +41,21 @@ func TestAnInquiryLetsAWaiterSleep(t *testing.T) {
 	t.Parallel()
 	table, a := asleep(t)
 	var n notice.List
-	require.Empty(t, table.Inquiries(start.Add(firstTerm-inquiryWindow), false, &n))
-	now := start.Add(firstTerm)
+	require.Empty(t, table.Inquiries(start.Add(wire.FirstTerm-inquiryWindow), false, &n))
+	now := start.Add(wire.FirstTerm)
 	i := inquire(t, table, now)
 	table.unheardSince = start
 	table.Inquired(i, now, wire.Reply{List: []int64{2}}, now, &n)
 	require.Zero(t, table.unheardSince)
 	require.Empty(t, a.bell.C(), "nothing wakes it")
-	require.Equal(t, now.Add(firstTerm), a.place.AskAt())
-	require.Equal(t, now.Add(firstTerm), a.DueAt())
+	require.Equal(t, now.Add(wire.FirstTerm), a.place.AskAt)
+	require.Equal(t, now.Add(wire.FirstTerm), a.DueAt())
 }
 
 // TestAWaiterAsksByItself has an inquiry say that something has changed, or fail. A waiter that woke meanwhile has nothing to do with it.
 func TestAWaiterAsksByItself(t *testing.T) {
 	t.Parallel()
-	now := start.Add(firstTerm)
+	now := start.Add(wire.FirstTerm)
 	for what, reply := range map[string]wire.Reply{
 		"it must": {List: []int64{-1}}, "no reply": {N: -1, Err: errDoubt}, "an error": {N: -1, Err: errRights},
 	} {
@@ -78,7 +78,7 @@ func TestAWaiterAsksByItself(t *testing.T) {
 func TestAnInquiryWithoutAReplyIsAnOutage(t *testing.T) {
 	t.Parallel()
 	table, a := asleep(t)
-	now := start.Add(firstTerm)
+	now := start.Add(wire.FirstTerm)
 	inquire(t, table, now)
 	floor := table.cfg.Floor()
 	require.True(t, table.concludes(a, now.Add(floor-1)).Refused)
@@ -90,7 +90,7 @@ func TestAnInquiryWithoutAReplyIsAnOutage(t *testing.T) {
 func TestWhatIsToldEndsTheSleep(t *testing.T) {
 	t.Parallel()
 	table, a := asleep(t)
-	now := start.Add(firstTerm)
+	now := start.Add(wire.FirstTerm)
 	i := inquire(t, table, now)
 	var n notice.List
 	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: time.Second}, now, &n)
@@ -108,7 +108,7 @@ func (w *world) inquire(r *renewal) {
 		w.failf("Inquires: %d waiters for %d attempts", len(c.Argv)-1, len(r.i.waiters))
 	}
 	for _, a := range r.i.waiters {
-		if a.phase != resting || a.got != nil || !a.place.Stands() {
+		if a.phase != resting || a.got != nil || !a.place.Stands {
 			w.failf("Inquires: about #%d in phase %d", a.grant.holder.Number, a.phase)
 		}
 	}

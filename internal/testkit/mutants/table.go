@@ -318,7 +318,7 @@ var Table = []Mutant{
 	{"free 3", "an attempt tries although others of its process wait", []Edit{
 		{"internal/table/admit.go", "|| t.queues.Of(k) != nil", ""},
 	}},
-	{"free 4", "an attempt that tried in vain is not among those that a release may grant the lock to", []Edit{
+	{"free 4", "an attempt that tried and was refused is not among those that a release may grant the lock to", []Edit{
 		{"internal/table/trying.go", "\tt.placed[a.grant.holder.Number] = a\n", ""},
 	}},
 	{"free 5", "a lock that is granted too late is taken from the one that tried", []Edit{

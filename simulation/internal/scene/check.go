@@ -198,6 +198,9 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		}
 		t.inside = append(t.inside, h)
 		t.taken++
+		if !w.Unsafe && !w.loses() && !t.counts() && !t.shares() {
+			t.untold = time.Time{} // whatever kept it taken is over, and this owner's release will tell
+		}
 	}
 	if late {
 		w.finds(a, false)
@@ -233,7 +236,7 @@ func (r *run) excludes(t *target, h *holder) {
 	}
 	var others []promises.Owner
 	for _, o := range t.inside {
-		if !r.forgotten(o) && !o.late() && !o.p.dead() && (!o.blind || !o.p.ended && !r.tooLong(o)) && o.err() == nil {
+		if !r.forgotten(o) && !o.late() && !o.p.dead() && !r.unaware(o) && o.err() == nil {
 			others = append(others, r.believes(t, o))
 		}
 	}
@@ -246,6 +249,13 @@ func (r *run) excludes(t *target, h *holder) {
 	if time.Now().Before(t.kept) && !r.Unsafe {
 		r.brokenf("kept: %v got %s, which AtLeast keeps until %v", h.p, t.name, r.at(t.kept))
 	}
+}
+
+// unaware reports whether an owner that learns of a loss only when it unlocks may have lost its target: because its client is closed, the hold is
+// too long, or something may have disturbed the renewal that a first term needs. The run must be locked.
+func (r *run) unaware(h *holder) bool {
+	shaken := r.Faults.Silent+r.Faults.Late > 0 || h.since.Before(r.disturbed)
+	return h.blind && (h.p.ended || r.tooLong(h) || shaken && time.Since(h.since) > firstTerm-time.Second)
 }
 
 // believes returns a holder as the checkers know it.

@@ -109,6 +109,17 @@ func TestCheckersBiteOnDepartures(t *testing.T) {
 			time.Sleep(s)
 			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
 		}, ""},
+		"two owners, of which one could not renew its first term and does not know it": {func(r *run, a, b *worker) {
+			r.disturbed = time.Now().Add(time.Second)
+			enter(a, plan{of: find(r, "fair"), permits: 1}, 0).blind = true
+			time.Sleep(3 * s)
+			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
+		}, ""},
+		"two owners, of which one cannot ask": {func(r *run, a, b *worker) {
+			enter(a, plan{of: find(r, "fair"), permits: 1}, 0).blind = true
+			time.Sleep(3 * s)
+			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
+		}, "exclusion"},
 		"two owners that got the lock after a clock was stepped": {func(r *run, a, b *worker) {
 			r.Unsafe, r.Nemeses = true, []string{nemesisClock}
 			asked := time.Now()

@@ -122,7 +122,7 @@ func (w *worker) draw(t *target) plan {
 		p.ticket = w.ticketLease()
 	case k < 16 && !t.counts() && t.kind != kindMulti && t.kind != kindRed:
 		p.again = true
-	case (k < 21 || p.lease > 0 && k < 40) && t.kind != kindPlain:
+	case (k < 21 || (p.lease > 0 || w.Hold > 10*time.Second) && k < 40) && t.kind != kindPlain:
 		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
 			p.extend = time.Minute + w.upTo(time.Hour)
 		}

@@ -89,11 +89,11 @@ func (r *run) keepsUp(h *holder) {
 }
 
 // together has goroutines of one owner use the lock at once. The first one re-enters. While Redis carries that out, a second one asks with the
-// context of the hold, and two unlock the hold, after which that context stands for nobody. The lock is the first one's until it unlocks.
+// context of the hold, and two unlock the hold, after which that context stands for nobody but the owner that it had before. The lock is the first one's until it unlocks.
 func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 	w.occupied(w.process, 2)
 	defer w.occupied(w.process, -2)
-	ctx, before, deadline := hold.Context(), hold.Err(), hold.Deadline()
+	ctx, before, deadline := context.WithoutCancel(hold.Context()), hold.Err(), hold.Deadline()
 	var inner, second *rlock.Hold
 	var err error
 	var unlocks [2]error
@@ -126,7 +126,7 @@ func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 	if inner != nil {
 		h.err, h.term = inner.Err, inner.Deadline
 	}
-	good := before == nil && inner != nil && inner.Err() == nil && w.pausedSince(h.asked) == 0
+	good := !h.owned && before == nil && inner != nil && inner.Err() == nil && w.pausedSince(h.asked) == 0
 	if good && second != nil {
 		w.brokenf("owner: %v got %s with the context of a hold that is over, although another owner has it", w.process, h.of.name)
 	}

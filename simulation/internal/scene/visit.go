@@ -58,7 +58,7 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 		acquire, opts = lock.Acquire, append(opts, rlock.Wait(10*time.Second))
 	case t.kind == kindLock && p.verb >= 8 && ticket != "": // whoever has the lock needs no ticket
 		acquire = func(ctx context.Context, _ ...rlock.AcquireOption) (*rlock.Hold, error) {
-			return lock.Adopt(ctx, ticket)
+			return c.NewLock(t.name).Adopt(ctx, ticket)
 		}
 	}
 	inner, err := acquire(rlock.EnsureOwner(hold.Context()), opts...)
