@@ -81,6 +81,9 @@ func (r *run) strays(t *target, field string, down bool) {
 	if field != s.shown {
 		s.shown = field
 		r.haunts(t, p)
+		if r.loses() && now.Sub(r.forgot) < r.Faults.LateMax {
+			t.relic = field // a command that is executed late may meet data without the tombstone of its holder
+		}
 	}
 	if p == nil || down || r.forgetting || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
 		now.Before(r.disturbed) && !r.Unsafe {

@@ -21,6 +21,12 @@ func TestCheckersBiteOnStrays(t *testing.T) {
 				time.Sleep(glance)
 			}
 		}, "stray"},
+		"a lock that a late command takes after Redis has forgotten its holder": {func(r *run, a, _ *worker) {
+			r.keptAfterForgetting(a, 10*s)
+		}, ""},
+		"a lock that is taken after all late commands": {func(r *run, a, _ *worker) {
+			r.keptAfterForgetting(a, 13*s)
+		}, "stray"},
 		"a lock that is kept for a waiter, who does not get it": {func(r *run, a, _ *worker) {
 			a.asks(plan{of: find(r, "fair"), permits: 1})
 			for range 40 {
@@ -73,4 +79,13 @@ func TestCheckersBiteOnStrays(t *testing.T) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)
 		}, "refused"},
 	})
+}
+
+// keptAfterForgetting has Redis keep a lock for nobody, from a time after it forgot something on. Commands are up to 12 s late.
+func (r *run) keptAfterForgetting(a *worker, after time.Duration) {
+	r.Faults.Late, r.Faults.LateMax, r.Unsafe, r.forgot = 0.01, 12*time.Second, true, time.Now()
+	time.Sleep(after)
+	for began := time.Now(); time.Since(began) < 25*time.Second; time.Sleep(glance) {
+		r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+	}
 }
