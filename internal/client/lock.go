@@ -134,7 +134,7 @@ func (l *Lock) span(ctx context.Context, t *Terms) *observe.Span {
 		return nil
 	}
 	s := t.Started(l.h.Name, l.h.Kind.Name())
-	if l.h.Kind.Counted() {
+	if l.h.Kind.HasPermits() {
 		s.Permits = max(s.Permits, 1)
 	}
 	return l.client.reports.Begin(ctx, s, t.Group)
@@ -191,10 +191,10 @@ func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span,
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx, Done: ctx.Done(),
 	}
-	if seen != nil { // a nil Span must not become a Watcher that is not nil
-		a.Watcher = seen
+	if seen != nil { // a nil Span must not become a Witness that is not nil
+		a.Witness = seen
 	}
-	if !l.h.Kind.Counted() {
+	if !l.h.Kind.HasPermits() {
 		a.Who = l.asks(ctx, t)
 	}
 	switch {
@@ -253,7 +253,7 @@ var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease"
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, next *table.Step) (*table.Acquisition, error) {
 	var n notice.List
 	c := l.client
-	watched, asking, over := false, false, false
+	suspects, asking, over := false, false, false
 	defer func() {
 		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
 			l.abandon(a, asking)
@@ -267,7 +267,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 	for step := *next; ; {
 		n.Deliver(c)
 		limit := waiting
-		if step.Free {
+		if step.Outlives {
 			limit = ctx
 		}
 		switch step.Do {
@@ -284,8 +284,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 				w.GoesOn(sent, r.Err == nil, r.Err)
 			}
 		case table.Sleep:
-			if !watched && a.SuspectAfter != 0 {
-				watched = true
+			if !suspects && a.SuspectAfter != 0 {
+				suspects = true
 				defer l.suspectLater(a)()
 			}
 			why := c.sleep(limit, &step)

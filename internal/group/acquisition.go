@@ -64,11 +64,11 @@ type membership struct {
 
 // ending says who is told of the end of an acquisition, and what. The acquisition's mutex guards it.
 type ending struct {
-	over    chan struct{} // nil means that nobody has asked for it
-	cancel  context.CancelCauseFunc
-	quiet   bool // an outer group logs a loss
-	watched bool // the observers are told
-	leaked  bool // it was given up because the program cannot unlock it any more
+	over      chan struct{} // nil means that nobody has asked for it
+	cancel    context.CancelCauseFunc
+	quiet     bool // an outer group logs a loss
+	witnessed bool // the observers are told
+	leaked    bool // it was given up because the program cannot unlock it any more
 }
 
 var _ client.Held = (*acquisition)(nil)
@@ -108,7 +108,7 @@ func (a *acquisition) add(i int, h client.Held) bool {
 	a.mu.Unlock()
 	tell()
 	if added {
-		a.watch(i, h)
+		a.follow(i, h)
 	}
 	for k, other := range others { // a loss from now on must be known to come after this member joined
 		if k != i && other != nil {
@@ -118,8 +118,8 @@ func (a *acquisition) add(i int, h client.Held) bool {
 	return added
 }
 
-// watch makes a member report its end to the acquisition.
-func (a *acquisition) watch(i int, h client.Held) {
+// follow makes a member report its end to the acquisition.
+func (a *acquisition) follow(i int, h client.Held) {
 	tell := func(why error) { a.memberEnded(i, h, why) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }

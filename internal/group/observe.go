@@ -16,7 +16,7 @@ func (a *acquisition) observe(seen *observe.Span, err error) {
 	held := observe.Acquired{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
 	a.mu.Lock()
 	told := func() {}
-	if a.watched = !held.Reentered; a.why != nil {
+	if a.witnessed = !held.Reentered; a.why != nil {
 		told = a.tellEnd()
 	}
 	a.mu.Unlock()
@@ -27,7 +27,7 @@ func (a *acquisition) observe(seen *observe.Span, err error) {
 // tellEnd returns the function that tells those who observe the acquisition how it ended. It must be called without a.mu. a.mu must
 // be held.
 func (a *acquisition) tellEnd() func() {
-	if !a.watched {
+	if !a.witnessed {
 		return func() {}
 	}
 	at, how, why := clock.Now(), table.EndOf(a.why), a.why

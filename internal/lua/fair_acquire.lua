@@ -58,10 +58,10 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
     hint = redis.call('PTTL', KEYS[1])
   else
     local head, braced = redis.call('LINDEX', KEYS[2], 0), string.byte(ARGV[7], -1) == 125 -- see foreign
-    if string.find(head, SeatMark, 1, true) and (string.byte(head, -1) == 125) == braced then
+    if string.find(head, SeatInfix, 1, true) and (string.byte(head, -1) == 125) == braced then
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
-      if score and string.find(last, SeatMark, 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
+      if score and string.find(last, SeatInfix, 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
         hint, ahead = wait, tonumber(score)
       end
     end
@@ -69,7 +69,7 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
   if hint >= 0 then
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local deadline = math.max(now + wait, math.floor(ahead)) + mark(ARGV[7], StateAsked)
+    local deadline = math.max(now + wait, math.floor(ahead)) + fraction(ARGV[7], StateAsked)
     -- Out of memory, Redis refuses this one. The functions know what to do then.
     if redis.pcall('ZADD', KEYS[3], 'NX', string.format('%.17g', deadline), ARGV[7]) == 1 then
       redis.call('RPUSH', KEYS[2], ARGV[7])

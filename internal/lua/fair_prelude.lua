@@ -3,13 +3,13 @@
 -- fraction is derived from the waiter's name, because a Redisson waiter copies that of the deadline ahead. Versions of rlock
 -- before the rules of docs/rules.md R used other fractions. Their waiters count as Redisson's, which they resemble: one that
 -- acquires or leaves takes its wait off all deadlines behind it.
-local function mark(waiter, state)
+local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % NameParts * 2 + StateParts * state + 1) / DeadlineParts
 end
 
 -- Returns whether a waiter has a seat, by its name. Redisson's names end with the number of a thread.
 local function ours(waiter)
-  return string.find(waiter, SeatMark, 1, true)
+  return string.find(waiter, SeatInfix, 1, true)
 end
 
 -- Returns whether a waiter waits for another lock. The locks x and {x} have one queue, by Redisson's rule. The seats of {x} end
@@ -40,7 +40,7 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil -- the fraction that it has copied may be one of its own by chance
   end
-  local state = (deadline % 1 - mark(waiter, StateAsked)) * DeadlineParts / StateParts
+  local state = (deadline % 1 - fraction(waiter, StateAsked)) * DeadlineParts / StateParts
   if state == StateAsked or state == StateUnreached or state == StateTold then
     return state
   end
@@ -49,7 +49,7 @@ end
 -- Sets the deadline and the state of an rlock waiter. Redis accepts the ZREM, and then the ZADD, even when it is out of memory.
 local function date(deadlines, waiter, deadline, state)
   redis.call('ZREM', deadlines, waiter)
-  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + fraction(waiter, state)), waiter)
 end
 
 -- Returns what the functions below share.

@@ -90,8 +90,8 @@ const (
 	WriteSuffix = ":write"
 	// TokenSuffix ends the member, or the entry of the seat, of a waiter that needs a token.
 	TokenSuffix = "|t"
-	// SeatMark stands in the name of a seat, between the client's id and a small number. No waiter of Redisson has it.
-	SeatMark = ":-"
+	// SeatInfix stands in the name of a seat, between the client's id and a small number. No waiter of Redisson has it.
+	SeatInfix = ":-"
 	// Never begins a receipt of permits, in the place of the time of a tombstone, and is the ms at which a permit without a lease ends.
 	Never = "922337203685477"
 )

@@ -121,7 +121,7 @@ func (n *List) Deliver(to Receiver) {
 		to.Pump(p.channel, p.after)
 	}
 	for _, o := range n.overs {
-		o.watcher.Ended(o.at, o.how, o.why)
+		o.witness.Ended(o.at, o.how, o.why)
 	}
 	for _, l := range n.entries {
 		to.Log(l)

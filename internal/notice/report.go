@@ -45,22 +45,22 @@ type Seen struct {
 	Slept clock.Instant
 }
 
-// Watcher is told of the end of a hold. It must not block.
-type Watcher interface {
+// Witness is told of the end of a hold. It must not block.
+type Witness interface {
 	// Ended reports that a hold is over, from a moment on. why is the error that its users see; nil means that they unlocked it.
 	Ended(at clock.Instant, how End, why error)
 }
 
-// over is the end of a hold, for its watcher.
+// over is the end of a hold, for its witness.
 type over struct {
-	watcher Watcher
+	witness Witness
 	at      clock.Instant
 	how     End
 	why     error
 }
 
-// Ended adds the end of a hold. A nil watcher means that nobody wants to know.
-func (n *List) Ended(w Watcher, at clock.Instant, how End, why error) {
+// Ended adds the end of a hold. A nil witness means that nobody wants to know.
+func (n *List) Ended(w Witness, at clock.Instant, how End, why error) {
 	if w != nil {
 		n.overs = append(n.overs, over{w, at, how, why})
 	}

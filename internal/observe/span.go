@@ -30,7 +30,7 @@ type ended struct {
 	why error
 }
 
-var _ notice.Watcher = (*Span)(nil)
+var _ notice.Witness = (*Span)(nil)
 
 // Context returns a context that ends as ctx does, with the values of the one that Start returned.
 func (v *Span) Context(ctx context.Context) context.Context {
@@ -105,7 +105,7 @@ func (v *Span) End(held Acquired, err error) {
 	}
 }
 
-// Ended implements [notice.Watcher].
+// Ended implements [notice.Witness].
 func (v *Span) Ended(at clock.Instant, how notice.End, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

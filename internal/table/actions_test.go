@@ -105,7 +105,7 @@ func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, base *owner.
 	v.a = &Attempt{Handle: h, Who: owner.Who{Holds: claims(holds), Owner: base}, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
 	v.seen = &ending{world: w}
-	v.a.Watcher = v.seen
+	v.a.Witness = v.seen
 	if w.fleet {
 		v.a.Single = v.a.Single && w.rand(4) == 0
 	}
@@ -283,11 +283,11 @@ func (w *world) noticeEnd() bool {
 // endOf returns by what the step of a verb ends early, or ByNews if it does not.
 func (w *world) endOf(v *verb) Cause {
 	over := waitEnd{v}.Err() != nil
-	if v.step.Do == Sleep && v.step.Free {
+	if v.step.Do == Sleep && v.step.Outlives {
 		over = v.canceled || v.step.Within > 0 && w.now >= v.a.Bound
 	}
 	switch {
-	case v.step.Do == Ask && (v.canceled || over && !v.step.Free):
+	case v.step.Do == Ask && (v.canceled || over && !v.step.Outlives):
 		return Ended
 	case v.step.Do == Ask:
 		return ByNews

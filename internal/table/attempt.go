@@ -21,7 +21,7 @@ func (a *Attempt) finish(err error) Step {
 // anything is known.
 func (a *Attempt) awaitTurn(pause time.Duration, now clock.Instant) Step {
 	s := a.grant.awaitTurn(pause)
-	s.Free, s.Within = a.free(now)
+	s.Outlives, s.Within = a.outlives(now)
 	return s
 }
 
@@ -101,15 +101,15 @@ func (a *Attempt) keep(from clock.Instant) {
 }
 
 // asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
-func (a *Attempt) asks(now clock.Instant) (free bool, within time.Duration) {
+func (a *Attempt) asks(now clock.Instant) (outlives bool, within time.Duration) {
 	a.Seen.Questions++
-	free, within = a.free(now)
+	outlives, within = a.outlives(now)
 	a.asked = true
-	return free, within
+	return outlives, within
 }
 
-// free returns whether the next step is a free one, as the first question is, and how long it may take.
-func (a *Attempt) free(now clock.Instant) (free bool, within time.Duration) {
+// outlives returns whether the next step outlives the wait, as the first question does, and how long it may take.
+func (a *Attempt) outlives(now clock.Instant) (outlives bool, within time.Duration) {
 	if a.asked {
 		return false, 0
 	}

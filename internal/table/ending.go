@@ -65,7 +65,7 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Set(g.handle.Key, fairness.Release{At: now, Turn: now.Sub(g.streak.since), Others: others, Own: own})
+		t.publicReleases.Set(g.handle.Key, fairness.Release{At: now, Turn: now.Sub(g.streak.since), Others: others, Own: own})
 	}
 }
 

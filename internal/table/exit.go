@@ -184,17 +184,17 @@ func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *noti
 		x.denied = true
 		return t.free(x, now)
 	}
-	settled := r.Err == nil || r.Err.WrongType()
-	if settled && x.parks && g.leavesMore() {
+	answered := r.Err == nil || r.Err.WrongType()
+	if answered && x.parks && g.leavesMore() {
 		g.rare.park = nil
 		t.schedule(g, now, n)
 		return x.finish(nil)
 	}
-	if !settled && now <= g.rarely().giveUpAt {
+	if !answered && now <= g.rarely().giveUpAt {
 		t.schedule(g, now.Add(t.cfg.Retry(g.fail())), n)
 		return x.finish(nil)
 	}
-	if !settled {
+	if !answered {
 		message := notice.LogNotReleased
 		if g.handle.Kind.Lasting {
 			message = notice.LogNotGivenBack

@@ -55,7 +55,7 @@ func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
 	var n notice.List
-	defer func() { n.Deliver(t.told) }() // after the unlock
+	defer func() { n.Deliver(t.receiver) }() // after the unlock
 	defer t.lock().Unlock()
 	t.repliedLate(g, r, now)
 	switch {
@@ -115,7 +115,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
 		t.notePlace(next, next.way.channel(next), t.term(next), now)
-		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.term}
+		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.firstTerm}
 	}
 	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.lineTerm(), to)
 }
@@ -128,7 +128,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	given := r.Gave()
 	if l := t.queueOf(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
-		if x.grant.handle.Kind.Counted() {
+		if x.grant.handle.Kind.HasPermits() {
 			asksNow(l)
 		}
 	}
@@ -164,7 +164,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 		if epoch := a.place.Epoch; t.messages.Epoch(a.Handle.Names().Own()) != epoch {
 			a.place.Unsure = true // it woke while the release was under way, and had nothing to do
 		}
-		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Position{Ahead: 1}, a.term, now), now, n)
+		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Position{Ahead: 1}, a.firstTerm, now), now, n)
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
 		t.onNoAnswer(a, now, n)

@@ -192,7 +192,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	t.counts.leave(g.stage)
 	t.counts.InDoubt++
 	if g.handle.Kind.Lasting && g.stage != retiring {
-		t.owed++
+		t.unreturned++
 	}
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
@@ -211,7 +211,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 func (t *Table) finish(g *Grant) {
 	t.counts.leave(g.stage)
 	if g.handle.Kind.Lasting && g.stage == retiring {
-		t.owed--
+		t.unreturned--
 	}
 	if t.alive[g.holder.Number] == g {
 		delete(t.alive, g.holder.Number)

@@ -58,7 +58,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forcings
 	due := x.grant.term.Ends()
-	if g.handle.Kind.Counted() {
+	if g.handle.Kind.HasPermits() {
 		due = now // others may free permits at any time
 	}
 	next.knows().RefusedUntil(due)
@@ -79,7 +79,7 @@ func (t *Table) onHandOverReply(x *Exit, r wire.Reply, now clock.Instant, n *not
 			x.next.Seen.HandedOver, x.next.Seen.Here = true, true
 			x.nextGrant.follow(g, now)
 		}
-		if g.handle.Kind.Counted() {
+		if g.handle.Kind.HasPermits() {
 			t.keptWithin(x, r, now)
 		}
 		return t.endRelease(x, nil, now, n)
@@ -174,7 +174,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 
 // uncontested reports whether nobody else waited for the permits of a grant when they were handed over to it.
 func (t *Table) uncontested(g *Grant, next *Attempt) bool {
-	return g.handle.Kind.Counted() && g.streak.count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
+	return g.handle.Kind.HasPermits() && g.streak.count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
 }
 
 // keptWithin takes what Redis said after a hand-over of permits: whether more are free, and who else waits.

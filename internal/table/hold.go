@@ -35,8 +35,8 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 	if a.Handle.Kind.Tokens {
 		g.token = p.token
 	}
-	if a.Watcher != nil {
-		g.rarely().watcher = a.Watcher
+	if a.Witness != nil {
+		g.rarely().witness = a.Witness
 	}
 	if a.AtLeast > 0 {
 		a.keep(p.sent)

@@ -73,7 +73,7 @@ func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
 		c = wire.NewRenewal(asleep[0].Handle.Kind.Line.Inquire, 0, len(asleep))
 	}
 	for _, a := range asleep {
-		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.term)
+		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.firstTerm)
 	}
 	return c
 }

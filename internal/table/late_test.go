@@ -52,7 +52,7 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 	short.over = true
 	s = table.Settle(a, wire.Reply{N: -1, Err: left}, now, &n)
 	require.Equal(t, Ask, s.Do, "nobody has told it yet how it stands")
-	require.True(t, s.Free)
+	require.True(t, s.Outlives)
 	s = table.Settle(a, wire.Reply{}, now, &n)
 	require.NotNil(t, s.Got)
 

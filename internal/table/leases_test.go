@@ -21,7 +21,7 @@ func acquireFor(tb testing.TB, h *Handle, lease time.Duration, renewed bool) *Ac
 	require.Equal(tb, Ask, h.Key.Table.Admit(a, start, &n).Do)
 	s := h.Key.Table.Settle(a, wire.Reply{}, start, &n)
 	require.NotNil(tb, s.Got)
-	n.Deliver(h.Key.Table.told)
+	n.Deliver(h.Key.Table.receiver)
 	return s.Got
 }
 

@@ -148,7 +148,7 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.place.Unsure || !t.counted(a.Handle):
+	case a.place.Unsure || !t.countsListeners(a.Handle):
 		return t.ask(a, asking, now, n)
 	}
 	s := t.rest(a, pause, n)

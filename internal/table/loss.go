@@ -123,15 +123,15 @@ func (g *Grant) endAcquisitions(why error, n *notice.List) {
 // over tells the one who observes a grant, if anybody does and has not been told, that the hold has been over since a moment. A
 // nil err means that it was unlocked.
 func (t *Table) over(g *Grant, at clock.Instant, why error, n *notice.List) {
-	if g.rare == nil || g.rare.watcher == nil {
+	if g.rare == nil || g.rare.witness == nil {
 		return
 	}
 	how := EndOf(why)
 	if why != nil {
 		why = lossOf(g.handle, why)
 	}
-	n.Ended(g.rare.watcher, at, how, why)
-	g.rare.watcher = nil
+	n.Ended(g.rare.witness, at, how, why)
+	g.rare.witness = nil
 }
 
 // EndOf returns how a hold ended for a reason. Nil means that it was unlocked.

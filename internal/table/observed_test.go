@@ -15,7 +15,7 @@ type ending struct {
 	how   notice.End
 }
 
-// Ended implements [notice.Watcher].
+// Ended implements [notice.Witness].
 func (e *ending) Ended(at clock.Instant, how notice.End, why error) {
 	e.times++
 	e.how = how

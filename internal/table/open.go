@@ -116,8 +116,8 @@ func (t *Table) drain() {
 
 // unlocked notes that a caller no longer has to unlock an acquisition, or that its unlock is over.
 func (t *Table) unlocked(a *Acquisition) {
-	if !a.settled {
-		a.settled = true
+	if !a.accounted {
+		a.accounted = true
 		t.open--
 		t.drain()
 	}

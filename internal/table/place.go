@@ -16,8 +16,8 @@ func (t *Table) sit(a *Attempt) {
 		s = new(seats)
 		t.seats[a.Handle.Key] = s
 	}
-	if last := len(s.free) - 1; last >= 0 {
-		a.seat, s.free = s.free[last], s.free[:last]
+	if last := len(s.spare) - 1; last >= 0 {
+		a.seat, s.spare = s.spare[last], s.spare[:last]
 		return
 	}
 	s.made++
@@ -27,9 +27,9 @@ func (t *Table) sit(a *Attempt) {
 func (t *Table) rise(a *Attempt) {
 	a.keepSeat()
 	s := t.seats[a.Handle.Key]
-	s.free = append(s.free, a.seat)
+	s.spare = append(s.spare, a.seat)
 	a.seat = nil
-	if len(s.free) == s.made {
+	if len(s.spare) == s.made {
 		delete(t.seats, a.Handle.Key)
 	}
 }
@@ -70,7 +70,7 @@ func (t *Table) forgetPlace(a *Attempt) {
 		delete(t.placed, a.grant.holder.Number)
 		t.notePast(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
-			a.grant.rarely().lineTerm = a.term
+			a.grant.rarely().lineTerm = a.firstTerm
 		}
 		a.place = place.Place{}
 	}
@@ -79,7 +79,7 @@ func (t *Table) forgetPlace(a *Attempt) {
 // restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
 // grant means that it has to ask.
 func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByMessage || a.place.Unsure || !t.counted(a.Handle) {
+	if why == ByMessage || a.place.Unsure || !t.countsListeners(a.Handle) {
 		return 0
 	}
 	return a.place.AskAt.Sub(now)

@@ -95,7 +95,7 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 // does so no more, though it is still in the queue: other permits may be free.
 func contender(l *localQueue) *Attempt {
 	for _, a := range l.All() {
-		if !a.Handle.Kind.Counted() || !a.handing && a.got == nil {
+		if !a.Handle.Kind.HasPermits() || !a.handing && a.got == nil {
 			return a
 		}
 	}
@@ -110,7 +110,7 @@ func firstToServe(l *localQueue, permits int) *Attempt {
 	for _, a := range l.All() {
 		rests := (a.phase == queued || a.phase == resting) && a.failed == nil
 		switch {
-		case !a.Handle.Kind.Counted():
+		case !a.Handle.Kind.HasPermits():
 			if rests && !a.handing && a.got == nil && !a.place.May {
 				return a
 			}

@@ -95,7 +95,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
 	}
 	a.knows().Asked(now)
-	s.Free, s.Within = a.asks(now)
+	s.Outlives, s.Within = a.asks(now)
 	var most time.Duration
 	if s.Call, most = a.way.question(t, a, next, now); most > 0 && (s.Within == 0 || s.Within > most) {
 		s.Within = most

@@ -26,11 +26,11 @@ func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.
 	switch d := &t.denial; {
 	case !byLine && err == nil && d.err != nil && d.key == h.Key:
 		n.Log(h.Name, notice.LogAllWoken, h.Of(d.err))
-		d.err, d.told = nil, true
+		d.err, d.logged = nil, true
 		return false
 	case !byLine || !err.Denied() || err.Fate == fault.Unreplicated: // then Redis refused WAIT, after the script
 		return false
-	case !d.told:
+	case !d.logged:
 		d.key, d.err = h.Key, err
 	}
 	t.unline(h, now)
@@ -74,14 +74,14 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 }
 
 // lined reports whether the scripts of the line serve a handle.
-func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.counted(h) }
+func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.countsListeners(h) }
 
 // usesLine reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
-func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.counted(h) }
+func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.countsListeners(h) }
 
-// counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
+// countsListeners reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
 // not tell whether an attempt that waits in Redis lives.
-func (t *Table) counted(h *Handle) bool {
+func (t *Table) countsListeners(h *Handle) bool {
 	return (t.unlined == nil || !t.withoutLine(h.Key)) && t.messages.Counts(h.Key.Name)
 }
 

@@ -73,7 +73,7 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.queue != nil {
-		a.queue.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
+		a.queue.Shared.free = a.Handle.Kind.HasPermits() && r.N > 0 // the next one asks, too
 	}
 	given := a.place.Given
 	a.Seen.Granted = given != 0
@@ -115,7 +115,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	a.phase, a.sent = counting, now
 	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), g.open()+1, a.Lease)}
 	a.knows().Asked(now)
-	s.Free, s.Within = a.asks(now)
+	s.Outlives, s.Within = a.asks(now)
 	return s
 }
 
@@ -178,7 +178,7 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	a.phase, a.sent, a.forcings = adopting, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
 	a.knows().Asked(now)
-	s.Free, _ = a.asks(now)
+	s.Outlives, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s
 }

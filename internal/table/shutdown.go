@@ -41,8 +41,8 @@ func (t *Table) Close(now clock.Instant, n *notice.List) (open int, names []stri
 // Closed logs how many releases of what has no lease were not over when the client stopped.
 func (t *Table) Closed(n *notice.List) {
 	defer t.lock().Unlock()
-	if t.owed > 0 {
-		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.owed))
+	if t.unreturned > 0 {
+		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.unreturned))
 	}
 }
 

@@ -86,8 +86,8 @@ var (
 
 // seats are those of a name.
 type seats struct {
-	free []*wire.Seat // the latest one comes last: its channel is the most likely to be subscribed
-	made int
+	spare []*wire.Seat // the latest one comes last: its channel is the most likely to be subscribed
+	made  int
 }
 
 // errLateCount is the error of a re-entry that Redis replied to when little of the lease was left. It is repeated, as after no

@@ -242,7 +242,7 @@ func TestAClientWhoseSubscriptionsAreHiddenDoesWithoutTheLine(t *testing.T) {
 		table, _, a, c := waiting(t)
 		c.epoch = test.epoch
 		var n notice.List
-		for at := time.Duration(0); at <= unheardFor && table.counted(a.Handle); at += time.Second {
+		for at := time.Duration(0); at <= unheardFor && table.countsListeners(a.Handle); at += time.Second {
 			require.Equal(t, Ask, table.Wake(a, ByTime, start.Add(at), &n).Do, what)
 			heard := int64(2)
 			if test.heard != 0 && at == test.heard {
@@ -252,7 +252,7 @@ func TestAClientWhoseSubscriptionsAreHiddenDoesWithoutTheLine(t *testing.T) {
 			table.Settle(a, place, start.Add(at), &n)
 		}
 		n.Deliver(c)
-		require.Equal(t, test.lined, table.counted(a.Handle), what)
+		require.Equal(t, test.lined, table.countsListeners(a.Handle), what)
 		require.Equal(t, !test.lined, table.hidden, "%s: the log says so", what)
 	}
 }

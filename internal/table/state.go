@@ -40,28 +40,28 @@ type Table struct {
 	cfg      config.Config
 	tasks    *task.Group
 	messages Messages
-	told     notice.Receiver
+	receiver notice.Receiver
 
-	mu        sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
-	sections  uint64     // how often mu was taken
-	closed    bool
-	stopping  bool // Stop or Close was called
-	open      int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
-	counts    Counts
-	drained   chan struct{} // closed when open is zero; nil until Stop makes it
-	isDrained bool
-	owed      int   // the background releases of what has no lease
-	number    int64 // of the latest grant, or the latest call that counts once
+	mu         sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
+	sections   uint64     // how often mu was taken
+	closed     bool
+	stopping   bool // Stop or Close was called
+	open       int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
+	counts     Counts
+	drained    chan struct{} // closed when open is zero; nil until Stop makes it
+	isDrained  bool
+	unreturned int   // the background releases of what has no lease
+	number     int64 // of the latest grant, or the latest call that counts once
 	// exclusive has the exclusive holder of each name, by family.
-	exclusive [wire.Families]owner.Names[*Grant]
-	grants    owner.Holdings[HeldKey, *Grant]
-	queues    queue.Set[Key, *Attempt, shared] // the local queues
-	trying    map[Key]*Attempt                 // those that join a queue only if they have to
-	public    queue.Memory[Key, fairness.Release]
-	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
-	forcings  int                               // how many unlocks by force there were
-	forced    queue.Memory[Key, lastForce]      // the latest of each name
-	fenced    *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
+	exclusive      [wire.Families]owner.Names[*Grant]
+	grants         owner.Holdings[HeldKey, *Grant]
+	queues         queue.Set[Key, *Attempt, shared] // the local queues
+	trying         map[Key]*Attempt                 // those that join a queue only if they have to
+	publicReleases queue.Memory[Key, fairness.Release]
+	heap           queue.Heap[*Grant, clock.Instant] // the grants that have a due time
+	forcings       int                               // how many unlocks by force there were
+	forced         queue.Memory[Key, lastForce]      // the latest of each name
+	fenced         *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
 
 	asleep    queue.Heap[*Attempt, clock.Instant] // those for which the client asks, see [Table.Inquiries]
 	inquiries int64                               // the number of the latest one
@@ -88,17 +88,17 @@ type Acquisition struct {
 
 	// The table's mutex guards what follows.
 
-	ending  notice.Ending
-	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
-	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
-	byHold  bool            // only its Hold unlocks it
-	plain   bool            // made without an owner in the context
-	quiet   bool            // a group logs its loss
-	settled bool            // no caller has to unlock it any more, and its unlock is over
-	closed  atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
+	ending    notice.Ending
+	done      <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
+	renewal   time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
+	byHold    bool            // only its Hold unlocks it
+	plain     bool            // made without an owner in the context
+	quiet     bool            // a group logs its loss
+	accounted bool            // no caller has to unlock it any more, and its unlock is over
+	closed    atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
 }
 
-// Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Watcher, and passes it to
+// Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Witness, and passes it to
 // [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
 type Attempt struct {
 	Handle    *Handle
@@ -120,8 +120,8 @@ type Attempt struct {
 	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
 	Done <-chan struct{}
 
-	// Watcher is told when the attempt's grant is over. Nil means that nobody wants to know.
-	Watcher notice.Watcher
+	// Witness is told when the attempt's grant is over. Nil means that nobody wants to know.
+	Witness notice.Witness
 	// Seen is what happened to the attempt, for those who observe it. It is valid after Done.
 	Seen notice.Seen
 
@@ -164,13 +164,13 @@ type course struct {
 
 	confident bool // it asks because permits are free, as far as is known
 
-	way     way           // how it waits, since it last looked
-	place   place.Place   // in the line, or in the queue of a fair lock
-	term    time.Duration // with which it may stand in the line
-	pause   time.Duration // from one inquiry to the next
-	inquiry int64         // the number of the inquiry under way about it; zero means none
-	byLine  bool          // the latest question was that of the line
-	seat    *wire.Seat    // in that queue; nil means that it has none
+	way       way           // how it waits, since it last looked
+	place     place.Place   // in the line, or in the queue of a fair lock
+	firstTerm time.Duration // with which it may stand in the line
+	pause     time.Duration // from one inquiry to the next
+	inquiry   int64         // the number of the inquiry under way about it; zero means none
+	byLine    bool          // the latest question was that of the line
+	seat      *wire.Seat    // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it
@@ -322,7 +322,7 @@ type rarely struct {
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     lease.Loss
 	accused  bool           // a possible self-deadlock was logged
-	watcher  notice.Watcher // is told when the grant is over; nil once it was, or if nobody wants to know
+	witness  notice.Witness // is told when the grant is over; nil once it was, or if nobody wants to know
 }
 
 // owed is an acquisition without a Hold that a hold let its context make. The context unlocks it also when the hold is over.
@@ -333,9 +333,9 @@ type owed struct {
 
 // denial is a missing right that the log has yet to report.
 type denial struct {
-	key  Key
-	err  *fault.Error // nil means none
-	told bool         // the log has reported one
+	key    Key
+	err    *fault.Error // nil means none
+	logged bool         // the log has reported one
 }
 
 // Step is the next action of a verb, with all that it needs. It is passed by value.
@@ -344,9 +344,9 @@ type Step struct {
 
 	// For Ask and Sleep.
 
-	Stays  bool          // only Close ends the sleep or the wait for a slot, not Stop
-	Free   bool          // the end of the wait does not end the step
-	Within time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
+	Stays    bool          // only Close ends the sleep or the wait for a slot, not Stop
+	Outlives bool          // the end of the wait does not end the step
+	Within   time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
 
 	// For Ask.
 

@@ -73,7 +73,7 @@ func (w *world) next(v *verb, s Step) {
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
 		}
-		if s.Free && v.a.Bound != 0 && s.Within <= 0 {
+		if s.Outlives && v.a.Bound != 0 && s.Within <= 0 {
 			w.failf("Bound: sleeps without a limit")
 		}
 		if s.Pause >= 0 {

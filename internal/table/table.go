@@ -21,12 +21,12 @@ import (
 )
 
 // New returns an empty table.
-func New(cfg config.Config, tasks *task.Group, messages Messages, told notice.Receiver) *Table {
+func New(cfg config.Config, tasks *task.Group, messages Messages, receiver notice.Receiver) *Table {
 	return &Table{
-		cfg: cfg, tasks: tasks, messages: messages, told: told,
+		cfg: cfg, tasks: tasks, messages: messages, receiver: receiver,
 		trying: make(map[Key]*Attempt), placed: make(map[int64]*Attempt), seats: make(map[Key]*seats),
 		alive: make(map[int64]*Grant), watches: make(map[string]*watched), pumps: make(map[string]*pump),
-		public: queue.NewMemory[Key, fairness.Release](8), forced: queue.NewMemory[Key, lastForce](64),
+		publicReleases: queue.NewMemory[Key, fairness.Release](8), forced: queue.NewMemory[Key, lastForce](64),
 		audited: queue.NewMemory[Key, clock.Instant](64),
 	}
 }

@@ -75,7 +75,7 @@ func acquire(tb testing.TB, h *Handle) *Acquisition {
 	require.Equal(tb, Ask, s.Do)
 	s = t.Settle(a, wire.Reply{}, start, &n)
 	require.NotNil(tb, s.Got)
-	n.Deliver(t.told)
+	n.Deliver(t.receiver)
 	return s.Got
 }
 

@@ -25,14 +25,14 @@ func (t *Table) enqueue(a *Attempt) {
 	a.phase = asking
 	a.queue, _ = t.queues.Join(a.Handle.Key, a)
 	a.queue.Shared.known.Asked(a.sent)
-	t.notePlace(a, a.Handle.Names().Own(), a.term, a.sent)
+	t.notePlace(a, a.Handle.Names().Own(), a.firstTerm, a.sent)
 	a.place.Epoch = 0
 }
 
 // notePlace notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
 // the reply comes.
 func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now clock.Instant) {
-	a.term = term
+	a.firstTerm = term
 	t.placed[a.grant.holder.Number] = a
 	t.noteOrigin(channel, a.Handle)
 	a.place.Join(t.messages.Epoch(channel), now)

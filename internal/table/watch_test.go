@@ -20,7 +20,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
 	l := &lineClient{epoch: 1}
-	table.messages, table.told = l, l
+	table.messages, table.receiver = l, l
 	base, own := h.Names().Base(), h.Names().Own()
 	told := func() []string {
 		all := l.told
@@ -72,7 +72,7 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		table, h, _ := newTable()
 		h.Kind, h.Key = kind, table.Key("name", kind.Family)
 		l := &lineClient{epoch: 1}
-		table.messages, table.told = l, l
+		table.messages, table.receiver = l, l
 		own := h.Names().Own()
 		asked := func() []string {
 			l.told = nil
@@ -137,7 +137,7 @@ func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
 	l := &lineClient{epoch: 1}
-	table.messages, table.told = l, l
+	table.messages, table.receiver = l, l
 	var n notice.List
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
@@ -199,7 +199,7 @@ func TestOnePumpAtATime(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
 	l := &lineClient{epoch: 1}
-	table.messages, table.told = l, l
+	table.messages, table.receiver = l, l
 	another := &Handle{Key: table.Key("another", wire.PlainFamily), Kind: wire.Plain, Name: "another"}
 	own := h.Names().Own()
 	begins := func(h *Handle) bool {

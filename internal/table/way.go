@@ -39,7 +39,7 @@ func (t *Table) wayOf(a *Attempt) way {
 }
 
 func lineOf(k *wire.Kind) way {
-	if k.Counted() {
+	if k.HasPermits() {
 		return permitWay{}
 	}
 	return lineWay{}
@@ -90,7 +90,7 @@ func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.
 		}
 		return pause
 	}
-	last, ok := t.public.Of(a.Handle.Key)
+	last, ok := t.publicReleases.Of(a.Handle.Key)
 	if !ok {
 		return 0
 	}
@@ -118,10 +118,10 @@ func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 func (lineWay) channel(a *Attempt) string { return a.Handle.Names().Own() }
 func (lineWay) leavesPlace() bool         { return false }
 
-// term returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
+// firstTerm returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
 // because it wants permits, or because replicas could not acknowledge the grant.
 func (t *Table) term(a *Attempt) time.Duration {
-	if t.cfg.Acks || a.Handle.Kind.Counted() {
+	if t.cfg.Acks || a.Handle.Kind.HasPermits() {
 		return wire.Woken
 	}
 	return min(a.Lease, wire.FirstTerm)
@@ -185,7 +185,7 @@ func (seatWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 	}
 	again := a.place.May
 	var term time.Duration
-	if next == asking && !t.cfg.Acks && t.counted(a.Handle) {
+	if next == asking && !t.cfg.Acks && t.countsListeners(a.Handle) {
 		term = t.term(a)
 		t.notePlace(a, a.seat.Channel, term, now)
 	} else {

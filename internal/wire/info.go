@@ -107,7 +107,7 @@ func ParseInfo(reply any) (Info, error) {
 		if field, _, lined := strings.Cut(w.Field, "|"); lined {
 			w.Field, w.Ours = field, true
 		}
-		w.Ours = w.Ours || strings.Contains(w.Field, lua.SeatMark)
+		w.Ours = w.Ours || strings.Contains(w.Field, lua.SeatInfix)
 		info.Waiters = append(info.Waiters, w)
 	}
 	return info, nil

@@ -70,8 +70,8 @@ type Kind struct {
 // permits returns how many permits a holder has.
 func (k *Kind) permits() int { return max(k.many, 1) }
 
-// Counted reports whether permits are acquired, so that several owners may have some at a time.
-func (k *Kind) Counted() bool { return k.MaxPermits > 0 }
+// HasPermits reports whether permits are acquired, so that several owners may have some at a time.
+func (k *Kind) HasPermits() bool { return k.MaxPermits > 0 }
 
 // Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis, or keep free permits for the
 // first waiters. A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters

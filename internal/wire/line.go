@@ -113,7 +113,7 @@ func (c *Call) Inquire(n *Names, h *Holder, term time.Duration) {
 // PumpCall returns the call that gives a free lock to the first waiter of the line. Waiters of the client but are not asked to watch.
 func (k *Kind) PumpCall(n *Names, but string) Call {
 	c := Call{Script: k.Line.Pump, Keys: n.LineKeys, Args: Args{Holder: but, Channel: n.base}}
-	if k.Counted() {
+	if k.HasPermits() {
 		c.Keys = []any{n.LineKeys[0], n.LineKeys[len(n.LineKeys)-1]}
 		if !k.Lasting {
 			c.Keys = append(c.Keys, n.LineKeys[1])

@@ -67,7 +67,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(lua.LatchKey, lua.WaitersSuffix, own); k.Counted() {
+		if line := add(lua.LatchKey, lua.WaitersSuffix, own); k.HasPermits() {
 			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
 		} else {
 			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
@@ -106,7 +106,7 @@ func (n *Names) Tells(channel, clientID string) bool {
 		return channel == n.own
 	}
 	name, _ := n.Keys[0].(string)
-	for _, part := range [...]string{n.Channel, ":", clientID, lua.SeatMark} {
+	for _, part := range [...]string{n.Channel, ":", clientID, lua.SeatInfix} {
 		rest, ok := strings.CutPrefix(channel, part)
 		if !ok {
 			return false

@@ -35,7 +35,7 @@ func uses(kindName string, k *Kind, name, clientID string, number int64) map[str
 		s, _ := key.(string)
 		return s
 	}
-	if k.Counted() {
+	if k.HasPermits() {
 		add(text(n.Keys[0]), "lock", "string")
 	} else {
 		add(text(n.Keys[0]), "lock", "hash")

@@ -1,4 +1,4 @@
--- 5a742bcffc9d9296153a0a20b6d9297f93695a54 fair_acquire
+-- 0319f60213ef861cdf5b591b1aed23fea1d510d0 fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -26,7 +26,7 @@
 -- keeps rules A.1, A.3, A.4, A.7, F.1, F.2, H, M.3, R.1, R.2, R.4, R.5, S.4, S.7, S.12, T.3
 -- for fair
 
-local function mark(waiter, state)
+local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
 end
 local token, tombstones = KEYS[6] and KEYS[5], KEYS[6] or KEYS[5]
@@ -68,7 +68,7 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
   if hint >= 0 then
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local deadline = math.max(now + wait, math.floor(ahead)) + mark(ARGV[7], 0)
+    local deadline = math.max(now + wait, math.floor(ahead)) + fraction(ARGV[7], 0)
     if redis.pcall('ZADD', KEYS[3], 'NX', string.format('%.17g', deadline), ARGV[7]) == 1 then
       redis.call('RPUSH', KEYS[2], ARGV[7])
       redis.call('HSET', KEYS[4], ARGV[7], ARGV[3] .. '|' .. ARGV[8] .. (token and '|t' or ''))
@@ -167,14 +167,14 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil
   end
-  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
+  local state = (deadline % 1 - fraction(waiter, 0)) * 2048 / 682
   if state == 0 or state == 1 or state == 2 then
     return state
   end
 end
 local function date(deadlines, waiter, deadline, state)
   redis.call('ZREM', deadlines, waiter)
-  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + fraction(waiter, state)), waiter)
 end
 local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   local micros = microseconds()

@@ -1,4 +1,4 @@
--- a0c01ebd240cd8d00d66c8f8619203a84e3089d8 fair_force
+-- dad6ea44c1ff87a272a09ab4eac970bce5b82ca5 fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -74,7 +74,7 @@ local function deliver(publish, channel, message)
   local receivers = announce(publish, channel, message)
   return receivers > 0 and (hearers(publish, channel) or receivers) > 0
 end
-local function mark(waiter, state)
+local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
 end
 local function ours(waiter)
@@ -102,14 +102,14 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil
   end
-  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
+  local state = (deadline % 1 - fraction(waiter, 0)) * 2048 / 682
   if state == 0 or state == 1 or state == 2 then
     return state
   end
 end
 local function date(deadlines, waiter, deadline, state)
   redis.call('ZREM', deadlines, waiter)
-  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + fraction(waiter, state)), waiter)
 end
 local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   local micros = microseconds()

@@ -1,4 +1,4 @@
--- 16db6c3d2d69ec2695b90c3898fea94af4ba9b91 fair_release
+-- 3da5d9fd674e6e42553c5f16a6f180245390ae75 fair_release
 -- Generated from ../fair_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves its queue. Gives the lock to the first waiter that can have it.
@@ -121,7 +121,7 @@ local function deliver(publish, channel, message)
   local receivers = announce(publish, channel, message)
   return receivers > 0 and (hearers(publish, channel) or receivers) > 0
 end
-local function mark(waiter, state)
+local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
 end
 local function ours(waiter)
@@ -149,14 +149,14 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil
   end
-  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
+  local state = (deadline % 1 - fraction(waiter, 0)) * 2048 / 682
   if state == 0 or state == 1 or state == 2 then
     return state
   end
 end
 local function date(deadlines, waiter, deadline, state)
   redis.call('ZREM', deadlines, waiter)
-  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + fraction(waiter, state)), waiter)
 end
 local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   local micros = microseconds()

@@ -1,4 +1,4 @@
--- 99fe328afeb5af028a1a7324ad2a43232e411c9c fenced_fair_force
+-- d0c8922c2a9edeee0ca75bac438c6b0b12afcb3a fenced_fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -84,7 +84,7 @@ local function deliver(publish, channel, message)
   local receivers = announce(publish, channel, message)
   return receivers > 0 and (hearers(publish, channel) or receivers) > 0
 end
-local function mark(waiter, state)
+local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
 end
 local function ours(waiter)
@@ -112,14 +112,14 @@ local function stateOf(waiter, deadline)
   if not ours(waiter) then
     return nil
   end
-  local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
+  local state = (deadline % 1 - fraction(waiter, 0)) * 2048 / 682
   if state == 0 or state == 1 or state == 2 then
     return state
   end
 end
 local function date(deadlines, waiter, deadline, state)
   redis.call('ZREM', deadlines, waiter)
-  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
+  redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + fraction(waiter, state)), waiter)
 end
 local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   local micros = microseconds()

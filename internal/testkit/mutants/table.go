@@ -90,7 +90,7 @@ var Table = []Mutant{
 	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []Edit{
 		{"internal/table/grant.go", "g.table.open++", "if g.open() == 1 {\n\t\tg.table.open++\n\t}"},
-		{"internal/table/open.go", "if !a.settled {", "if !a.settled && a == &a.grant.first {"},
+		{"internal/table/open.go", "if !a.accounted {", "if !a.accounted && a == &a.grant.first {"},
 	}},
 	{"stop 2", "a lock is handed over during a shutdown", []Edit{
 		{"internal/table/handover.go", "k.HandOver == nil || t.stopping ||", "k.HandOver == nil || t.closed ||"},
@@ -175,13 +175,13 @@ var Table = []Mutant{
 		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes", "// a release takes"},
 	}},
 	{"line 8", "the release of a waiter that leaves does not say that it stood in the line", []Edit{
-		{"internal/table/place.go", "a.grant.rarely().lineTerm = a.term", "a.grant.rarely().lineTerm = 0"},
+		{"internal/table/place.go", "a.grant.rarely().lineTerm = a.firstTerm", "a.grant.rarely().lineTerm = 0"},
 	}},
 	{"line 9", "a grant that arrives before the refusal is lost (S.8)", []Edit{
 		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes it out of the line\n\tt.takeMessage(a, now, n)", "a.grant.needsCleanup = true // a release takes it out of the line"},
 	}},
 	{"line 10", "a waiter does not ask when its subscription is confirmed (S.8)", []Edit{
-		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure || !t.counted(a.Handle) {", "if a.place.Unsure || !t.counted(a.Handle) {"},
+		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure || !t.countsListeners(a.Handle) {", "if a.place.Unsure || !t.countsListeners(a.Handle) {"},
 	}},
 	{"line 11", "nobody pumps after a public release (S.9)", []Edit{
 		{"internal/table/free.go", "if given.What == wire.ToPublic {", "if false {"},
@@ -229,7 +229,7 @@ var Table = []Mutant{
 		{"internal/lua/fair_acquire.lua", "elseif before and before < tonumber(ARGV[3]) then", "elseif before and before ~= tonumber(ARGV[3]) then"},
 	}},
 	{"fair 5", "two waiters have one seat", []Edit{
-		{"internal/table/place.go", "a.seat, s.free = s.free[last], s.free[:last]", "a.seat = s.free[last]"},
+		{"internal/table/place.go", "a.seat, s.spare = s.spare[last], s.spare[:last]", "a.seat = s.spare[last]"},
 	}},
 	{"line 21", "a release that names its head leaves it to that to follow up a public release (S.9)", []Edit{
 		{"internal/table/free.go", "if given.What == wire.ToPublic {", "if given.What == wire.ToPublic && x.next == nil {"},

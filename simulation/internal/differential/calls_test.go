@@ -18,10 +18,10 @@ func (g *generator) plausible() []string {
 	}
 	k := pick(g, g.kinds)
 	name, client := pick(g, g.names), g.client()
-	if k.Counted() && g.one(3) {
+	if k.HasPermits() && g.one(3) {
 		return g.aboutSemaphore(k, wire.NewNames(k, name, client))
 	}
-	if k.Counted() {
+	if k.HasPermits() {
 		k = k.Of(1 + g.IntN(3))
 	}
 	n := wire.NewNames(k, name, client)
@@ -84,7 +84,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	case 12:
 		return g.when(line, func() wire.Call {
 			var next *wire.Next
-			if !k.Counted() && k.Line.Stands() && g.one(2) {
+			if !k.HasPermits() && k.Line.Stands() && g.one(2) {
 				next = &wire.Next{Holder: last, Lease: g.lease(), Term: g.term()}
 			}
 			return h.Give(n, g.tombstone(), g.term(), next)
@@ -99,7 +99,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			return c
 		})
 	}
-	if k.Counted() {
+	if k.HasPermits() {
 		return nil, false
 	}
 	return texts(k.InfoCommand(n, g.one(2))), true
