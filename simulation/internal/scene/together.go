@@ -111,8 +111,15 @@ func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 		all.Go(func() { unlocks[i] = hold.Unlock(context.Background()) })
 	}
 	first.Wait()
+	alone := inner == nil && !w.dead()
+	if alone { // nothing of the owner is left but the hold, which ends
+		w.leaves(h, before)
+	}
 	all.Wait()
 	if w.dead() {
+		if alone {
+			w.occupied(w.process, -len(h.of.atoms()))
+		}
 		return
 	}
 	if errors.Is(unlocks[0], rlock.ErrNotHeld) && !errors.Is(unlocks[0], rlock.ErrLost) { // the other one came first
@@ -140,8 +147,8 @@ func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 	if inner != nil {
 		time.Sleep(w.upTo(w.Hold))
 		before, deadline = inner.Err(), inner.Deadline()
+		w.leaves(h, before)
 	}
-	w.leaves(h, before)
 	began, wrong := time.Now(), unlocks[0]
 	if inner != nil {
 		wrong = inner.Unlock(context.Background())
