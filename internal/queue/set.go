@@ -36,7 +36,7 @@ func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
 		}
 		s.byKey[key] = l
 	}
-	return l, l.Queue.Join(w)
+	return l, l.Join(w)
 }
 
 // Leave removes a waiter from the queue of a name. It returns the waiter that thereby becomes the head, or zero. A queue

@@ -175,10 +175,6 @@ func (w *world) checkOrphan(n *name, field string) {
 	w.failf("NoOrphan: nobody releases %s", field)
 }
 
-func (w *world) procOf(g *Grant) *process {
-	return w.procs[slices.IndexFunc(w.procs, func(p *process) bool { return p.table == g.table })]
-}
-
 // soon is the longest pause of a waiter after which nobody can say that it missed a message.
 const soon = 1100 * time.Millisecond
 

@@ -127,12 +127,12 @@ func TestALateReplyEndsTheSilenceOfATry(t *testing.T) {
 // Rule S.9: it may be the one of the line whom Redis asks to watch.
 func TestAnAttemptThatTriesWatches(t *testing.T) {
 	t.Parallel()
-	table, c, a := tries(t)
+	table, _, a := tries(t)
 	names := a.Handle.Names()
 	var n notice.List
 	table.pump(a.Handle, 0, &n)
 	require.Empty(t, table.PumpCall(names.Own()).Args.Holder, "it is not left out")
-	table, c, a = tries(t)
+	table, c, a := tries(t)
 	n = notice.List{}
 	table.Hear(names.Own(), wire.Message{Subject: wire.Watch}, start, &n)
 	n.Deliver(c)

@@ -13,7 +13,7 @@ type (
 	channelWay struct{ pollWay } // a release wakes all who listen to Redisson's channel
 	lineWay    struct{}          // a release grants the lock to the first one in the line
 	permitWay  struct{ lineWay } // for permits: a release wakes the first one in the line, which asks
-	seatWay    struct{ lineWay } // in the queue of a fair lock, on a seat
+	seatWay    struct{}          // in the queue of a fair lock, on a seat
 )
 
 // choose sets how an attempt waits. Where this client has done without the line for long enough, it tries the line again.

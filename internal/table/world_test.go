@@ -359,3 +359,7 @@ var (
 	errLeft    = &fault.Error{Fate: fault.Left, Err: errWaitOver}
 	errSilence = &fault.Error{Fate: fault.Left, Transient: true, Err: fault.ErrNoAnswer}
 )
+
+func (w *world) procOf(g *Grant) *process {
+	return w.procs[slices.IndexFunc(w.procs, func(p *process) bool { return p.table == g.table })]
+}

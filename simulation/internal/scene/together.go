@@ -98,15 +98,14 @@ func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 	var err error
 	var unlocks [2]error
 	var first, all sync.WaitGroup
-	soon := w.Faults.Latency / 8
 	first.Go(func() { inner, err = lock.TryAcquire(ctx) })
-	time.Sleep(soon)
+	time.Sleep(w.Faults.Latency / 8)
 	all.Go(func() {
 		if other, err := lock.TryAcquire(ctx); err == nil {
 			second = other
 		}
 	})
-	time.Sleep(soon)
+	time.Sleep(w.Faults.Latency / 8)
 	for i := range unlocks {
 		all.Go(func() { unlocks[i] = hold.Unlock(context.Background()) })
 	}
