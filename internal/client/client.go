@@ -196,13 +196,8 @@ func (c *Client) cleanUp(x *table.Exit) {
 	}))
 }
 
-// ask sends a step's call. need is the slot of a step that needs one. connects means that the call may have to connect first.
-func (c *Client) ask(ctx context.Context, step *table.Step, need transport.Slot, connects bool) wire.Reply {
-	q, late := c.question(step, need, connects)
-	return c.conn.Ask(ctx, q, late)
-}
-
-// question returns the question of a step, and who gets its reply if its caller leaves.
+// question returns the question of a step, and who gets its reply if its caller leaves. need is the slot of a step that needs one. connects
+// means that the call may have to connect first.
 func (c *Client) question(step *table.Step, need transport.Slot, connects bool) (q transport.Question, late transport.Late) {
 	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
 		late = step.Late

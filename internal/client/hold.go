@@ -61,14 +61,6 @@ func (l *Lock) Who(ctx context.Context, past bool) owner.Who {
 	return w
 }
 
-// asks returns for whom a call asks for this lock.
-func (l *Lock) asks(ctx context.Context, t *Terms) owner.Who {
-	if t.As != nil {
-		return t.As[0]
-	}
-	return l.Who(ctx, false)
-}
-
 // Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe
 // for concurrent use.
 type Hold struct {

@@ -194,8 +194,12 @@ func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span,
 	if seen != nil { // a nil Span must not become a Witness that is not nil
 		a.Witness = seen
 	}
-	if !l.h.Kind.HasPermits() {
-		a.Who = l.asks(ctx, t)
+	switch {
+	case l.h.Kind.HasPermits(): // it stands for nobody
+	case t.As != nil:
+		a.Who = t.As[0]
+	default:
+		a.Who = l.Who(ctx, false)
 	}
 	switch {
 	case l.h.Kind.Lasting:
@@ -274,7 +278,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 		case table.Ask:
 			sent := now
 			asking = true
-			r := c.ask(limit, &step, transport.WaitSlot, w.connects)
+			q, late := c.question(&step, transport.WaitSlot, w.connects)
+			r := c.conn.Ask(limit, q, late)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				c.audit(&l.h)
@@ -367,7 +372,8 @@ func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *no
 		switch step.Do {
 		case table.Ask:
 			asking = true
-			r := c.ask(ctx, &step, transport.DutySlot, false)
+			q, late := c.question(&step, transport.DutySlot, false)
+			r := c.conn.Ask(ctx, q, late)
 			asking = false
 			step = c.table.SettleRelease(x, r, clock.Now(), n)
 		case table.Sleep:

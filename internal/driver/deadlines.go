@@ -20,25 +20,20 @@ type tick struct {
 	over  chan struct{}
 }
 
-// at returns the tick of a command that is sent now.
-func (d *Deadlines) at(now time.Time) *tick {
+// Bound returns a context with the values of ctx, for a command that is sent now. It ends after the timeout, and not with ctx.
+func (d *Deadlines) Bound(ctx context.Context, now time.Time) Ending {
 	for {
 		current := d.current.Load()
 		if current != nil && now.Before(current.until) {
-			return current
+			return Ending{Bound(ctx, d.Timeout), current}
 		}
 		period := d.Timeout / 8
 		next := &tick{until: now.Add(period), over: make(chan struct{})}
 		if d.current.CompareAndSwap(current, next) {
 			time.AfterFunc(period+d.Timeout, func() { close(next.over) })
-			return next
+			return Ending{Bound(ctx, d.Timeout), next}
 		}
 	}
-}
-
-// Bound returns a context with the values of ctx. It ends after the timeout, and not with ctx.
-func (d *Deadlines) Bound(ctx context.Context, now time.Time) Ending {
-	return Ending{Bound(ctx, d.Timeout), d.at(now)}
 }
 
 // Within returns ctx if it has a deadline and can end, and otherwise such a context.

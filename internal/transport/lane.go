@@ -74,18 +74,14 @@ func (c *Conn) laneOf(ctx context.Context, key string) (*lane, driver.Node, *fau
 	return w, node, nil
 }
 
-// gathers reports whether a call may be gathered. Only a holder's own acquires, counts and releases are. Queries and
-// unlocks by force are rare, and a call that replicas acknowledge needs WAIT right behind it.
-func (c *Conn) gathers(q *Question) bool {
-	acked := q.Acked && c.Acks != nil
-	return c.batches > 0 && !acked && (q.Call.Script.Numbers == 0 || q.Call.Script.Short) && q.Call.Args.Holder != nil
-}
-
-// laneFor returns the lane of a call that can be gathered. It is nil for any other call, and while the topology is not known: learning
-// it may take long.
+// laneFor returns the lane of a call that may be gathered: a holder's own acquire, count or release. It is nil for any other call, because
+// queries and unlocks by force are rare, and a call that replicas acknowledge needs WAIT right behind it. It is nil, too, while the topology
+// is not known: learning it may take long.
 func (c *Conn) laneFor(ctx context.Context, q *Question) (w *lane) {
+	acked := q.Acked && c.Acks != nil
 	switch {
-	case !c.gathers(q), c.cluster && !c.routed.Load():
+	case c.batches == 0, acked, q.Call.Script.Numbers != 0 && !q.Call.Script.Short, q.Call.Args.Holder == nil:
+	case c.cluster && !c.routed.Load():
 	case c.cluster:
 		w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
 	default:
