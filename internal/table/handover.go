@@ -115,6 +115,8 @@ func (t *Table) onHandedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Insta
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial
 		a.place.AskBy(now) // Redis may have made it the holder, and no message will say so
+	case a.place.Stands: // and so does the refusal with which it came to stand there
+		a.knows().Refused()
 	default:
 		a.knows().Answered()
 	}

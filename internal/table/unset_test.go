@@ -2,6 +2,7 @@ package table
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,4 +42,24 @@ func TestAWaiterIsToldThatASemaphoreIsNotSetUp(t *testing.T) {
 			require.Equal(t, c.want, table.Wake(behind, ByNews, start, &n).Do)
 		})
 	}
+}
+
+// Rule L.2: a waiter that stands in the line was refused by Redis. A hand-over that Redis did not carry out changes nothing about that.
+func TestAWaiterIsRefusedAfterAHandOverThatWasNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	table, _ := lineTable()
+	table.cfg.ClientID, table.cfg.HandOvers, table.cfg.HandOverTime = "c", 10, time.Minute
+	h := &Handle{Key: table.Key("name", wire.SemaphoreFamily), Kind: wire.Permit, Name: "name"}
+	var n notice.List
+	holder, next := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true, ByHold: true}, &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Ask, table.Admit(holder, start, &n).Do)
+	s := table.Settle(holder, wire.Reply{}, start, &n)
+	require.NotNil(t, s.Got)
+	require.Equal(t, Ask, table.Admit(next, start, &n).Do)
+	require.Equal(t, Sleep, table.Settle(next, wire.Reply{N: -30_001, List: []int64{-30_001, 1_000_000, 0, 0}}, start, &n).Do)
+	var x Exit
+	require.Same(t, wire.Permit.HandOver, table.Release(&x, s.Got, start, &n).Call.Script)
+	require.NotSame(t, wire.Permit.HandOver, table.SettleRelease(&x, wire.Reply{N: -2}, start, &n).Call.Script)
+	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n).Do)
+	require.True(t, table.Known(next, start.Add(2*table.cfg.Floor())).Refused)
 }
