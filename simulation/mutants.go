@@ -51,6 +51,8 @@ const (
 
 // rare are the planted bugs that seldom show anything in the simulation, with the reason.
 var rare = map[string]string{
+	"table free 2":  "two calls of a process have to want a free lock at the same moment, and the second question is only one too many",
+	"table free 5":  "the reply to the first question has to take as long as the lease",
 	"M6":            "waiters have to sleep for long: of most kinds, they ask within a first term",
 	"M15":           leaves,
 	"M32":           lengthened,

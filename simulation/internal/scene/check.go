@@ -276,7 +276,7 @@ func (r *run) forgotten(o *holder) bool {
 
 // onlyStepsClocks reports whether a server forgets nothing, but a clock steps.
 func (s *Scene) onlyStepsClocks() bool {
-	return !s.faulty() && !slices.ContainsFunc(s.Nemeses, func(n string) bool { return n != nemesisClock })
+	return !s.faulty() && len(s.Nemeses) > 0 && !slices.ContainsFunc(s.Nemeses, func(n string) bool { return n != nemesisClock })
 }
 
 // raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.

@@ -107,6 +107,10 @@ func (s strike) refuses(what string, d time.Duration) {
 // A killed process may have held locks until their leases end, and adopted ones longer.
 const leasesEnd = 42 * time.Second
 
+// fairWait is for how long a dead waiter may stand at the head of a fair queue: the default of WithFairWait, and the time for a question. On a
+// cluster without sharded pub/sub, no script can tell that it is dead.
+const fairWait = time.Minute + 10*time.Second
+
 // end ends a process, unless it is the last one, and starts another.
 func (s strike) end(what string, alive int) {
 	s.mu.Lock()
@@ -114,6 +118,9 @@ func (s strike) end(what string, alive int) {
 	s.mu.Unlock()
 	if alive <= 1 || what == nemesisWaiter && holds {
 		return
+	}
+	if s.Broadcast && slices.ContainsFunc(s.locks, (*target).fair) {
+		s.disturb(fairWait)
 	}
 	switch what {
 	case nemesisKill:

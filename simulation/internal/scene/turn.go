@@ -248,6 +248,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 		opts, h.hold = append(opts, rlock.Lease(lease)), w.upTo(2*lease)
 	}
 	w.mu.Lock()
+	heir.turns++ // it sends a command
 	h.lease, h.of.exported = lease, ticket
 	if lease > 0 { // of a question without a reply yet, it may be over
 		h.err = func() error { return rlock.ErrNotHeld }
