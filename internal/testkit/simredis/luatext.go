@@ -29,6 +29,20 @@ func lend(l *lua.LState, global *lua.LTable) {
 	} {
 		withTexts(l, text, name, places)
 	}
+	wrap(l, text, "match", func(l *lua.LState, inner lua.LGFunction) int {
+		if n := inner(l); n > 0 {
+			return n
+		}
+		l.Push(lua.LNil) // in gopher-lua, no value is returned, which is no argument of a call
+		return 1
+	})
+	wrap(l, global, "unpack", func(l *lua.LState, inner lua.LGFunction) int {
+		n := inner(l)
+		if n >= maxResults {
+			l.RaiseError("too many results to unpack")
+		}
+		return n
+	})
 	text.RawSetString("format", l.NewFunction(luaFormat))
 	tables, _ := global.RawGetString("table").(*lua.LTable)
 	tables.RawSetString("concat", l.NewFunction(luaJoin))
@@ -39,6 +53,9 @@ func lend(l *lua.LState, global *lua.LTable) {
 	numbers.RawSetString("random", lua.LNil) // there is no randomness
 	numbers.RawSetString("randomseed", lua.LNil)
 }
+
+// maxResults is about how many results a function may return: LUAI_MAXCSTACK of Redis's Lua.
+const maxResults = 7990
 
 // withTexts has a function get its first arguments, where they are numbers, as texts.
 func withTexts(l *lua.LState, lib *lua.LTable, name string, places int) {
