@@ -37,8 +37,7 @@ func holdPermit(h permitHolding, _ <-chan string) error {
 	return hold.Err()
 }
 
-// leaseOver waits until somebody has the permit of a process that was killed, at a moment. That takes no longer than its lease and a
-// second, and no less than what Redis says is left of the lease.
+// leaseOver waits until somebody has the permit of a process that was killed. That takes no less than what Redis says is left of the lease.
 func leaseOver(t *testing.T, rdb *redis.Client, name string, got <-chan error, kill func()) {
 	t.Helper()
 	require.Empty(t, got)
@@ -51,9 +50,7 @@ func leaseOver(t *testing.T, rdb *redis.Client, name string, got <-chan error, k
 	left := time.UnixMilli(int64(leases[0].Score)).Sub(now)
 	require.Positive(t, left, "it was renewed, or is not over")
 	require.NoError(t, within(t, "the lease is over", got))
-	took := time.Since(killed)
-	require.Greater(t, took, left-10*time.Millisecond)
-	require.Less(t, took, left+time.Second)
+	require.Greater(t, time.Since(killed), left-10*time.Millisecond)
 }
 
 // TestPermitsOfKilledProcesses has each side take the permit of a process of the other side that was killed.
