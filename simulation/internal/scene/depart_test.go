@@ -83,7 +83,7 @@ func TestCheckersBiteOnDepartures(t *testing.T) {
 			require.NoError(t, err)
 			h := &holder{plan: plan{of: find(r, "fenced")}, p: a.process, since: time.Now()}
 			time.Sleep(s)
-			h.of.deleted = time.Now() // not by anybody
+			h.of.deleting, h.of.deleted = time.Now(), time.Now() // not by anybody
 			time.Sleep(s)
 			a.again(lock, hold, h)
 			require.NoError(t, hold.Unlock(context.Background()))

@@ -188,9 +188,10 @@ func (s strike) forget(what string) {
 		locks := slices.DeleteFunc(slices.Clone(s.locks), (*target).counts)
 		if len(locks) > 0 {
 			t := locks[s.random.IntN(len(locks))]
+			began := time.Now()
 			s.on.Do("DEL", t.name)
 			s.mu.Lock()
-			t.deleted = time.Now()
+			t.deleting, t.deleted = began, time.Now()
 			s.mu.Unlock()
 		}
 	}
@@ -231,11 +232,12 @@ func (s strike) force() {
 	defer cancel()
 	var forced bool
 	var err error
+	began := time.Now()
 	s.p.self.Do(func() { forced, err = lock.ForceUnlock(ctx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && forced {
-		t.deleted = time.Now()
+		t.deleting, t.deleted = began, time.Now()
 	}
 	if slices.Contains(s.Nemeses, nemesisClock) {
 		return // where Redis's clock was set back, what was freed seems older than the hold: a renewal tells of the loss

@@ -42,7 +42,8 @@ type target struct {
 	kept      time.Time              // until when the lock is kept by AtLeast
 	untold    time.Time              // until when waiters need not notice that the lock is free
 	dropped   map[*process]time.Time // until when a process may have it through a hold that its program dropped
-	deleted   time.Time              // when somebody last deleted it
+	deleting  time.Time              // when somebody began to delete it for the last time
+	deleted   time.Time              // when that was done
 	last      time.Time              // when a worker last began or ended something with it
 	extra     int                    // permits that were added for a while
 	taken     int                    // how often the processes have taken it

@@ -49,7 +49,7 @@ func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock.
 // must be locked.
 func (r *run) wasDeleted(h *holder, before time.Time) bool {
 	comesBack := slices.ContainsFunc(r.Nemeses, func(n string) bool { return n == nemesisRestore || n == nemesisFailover })
-	return !r.faulty() && !comesBack && h.since.Before(h.of.deleted) && h.of.deleted.Before(before)
+	return !r.faulty() && !comesBack && h.since.Before(h.of.deleting) && h.of.deleted.Before(before)
 }
 
 // shortLease is the lease of a second acquisition that is renewed more often than the first one.
