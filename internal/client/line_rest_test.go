@@ -150,11 +150,11 @@ func TestADeadSubscriptionEndsARest(t *testing.T) {
 		w := f.waits(Terms{})
 		f.until(10 * time.Second)
 		f.tally()
-		f.mu.Lock()
-		for _, s := range f.subs {
-			s.deafen()
-		}
-		f.mu.Unlock()
+		f.with(func() {
+			for _, s := range f.subs {
+				s.deafen()
+			}
+		})
 		f.until(10*time.Second + firstTerm + 10*time.Millisecond)
 		require.Positive(f, f.tally()["acquire"])
 		f.until(20 * time.Second)
