@@ -23,7 +23,7 @@ type Breakdown struct {
 type Recovery struct{ Renewed, Woken time.Duration }
 
 // outlived is the lease of the hold that must outlive the failure.
-const outlived = 15 * time.Second
+const outlived = 30 * time.Second
 
 // Outlive requires that a hold is renewed within its lease, and that waiters are woken, although Redis fails. The waiters never
 // poll.
