@@ -80,7 +80,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2838, "internal/group": 2787, "internal/client": 3511, "internal/pubsub": 1542,
+	".": 2838, "internal/group": 2787, "internal/client": 3504, "internal/pubsub": 1542,
 	"internal/transport": 1234, "internal/wire": 1990,
 }
 
@@ -89,7 +89,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5369
+const maxHouse = 5368
 
 const (
 	maxPackage  = 1200

@@ -167,16 +167,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait
 		return nil, err
 	}
 	defer l.client.tasks.End()
-	inner := ctx
-	if seen != nil {
-		inner, waiting = seen.Context(ctx), seen.Context(waiting)
-		defer func() { seen.Saw(a.Seen) }()
-	}
-	got, err := l.attempt(inner, waiting, a, w, nil)
-	if got != nil {
-		return got, nil
-	}
-	return nil, l.refused(ctx, t.Op, a, w, err)
+	return l.attempt(ctx, waiting, t.Op, a, seen, w, nil)
 }
 
 // begin begins an operation that acquires the lock, and returns its attempt. The caller must end the operation, unless there is an error.
@@ -253,10 +244,16 @@ var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and Tr
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
-// attempt carries out the steps of an attempt, beginning with next. Nil means that it is yet to be admitted.
-func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, next *table.Step) (*table.Acquisition, error) {
+// attempt carries out the steps of an attempt, beginning with next. Nil means that it is yet to be admitted. op is the verb of the call.
+func (l *Lock) attempt(
+	ctx, waiting context.Context, op string, a *table.Attempt, seen *observe.Span, w *Wait, next *table.Step,
+) (*table.Acquisition, error) {
 	var n notice.List
-	c := l.client
+	c, inner := l.client, ctx
+	if seen != nil {
+		inner, waiting = seen.Context(ctx), seen.Context(waiting)
+		defer func() { seen.Saw(a.Seen) }()
+	}
 	suspects, asking, over := false, false, false
 	defer func() {
 		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
@@ -272,7 +269,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 		n.Deliver(c)
 		limit := waiting
 		if step.Outlives {
-			limit = ctx
+			limit = inner
 		}
 		switch step.Do {
 		case table.Ask:
@@ -298,7 +295,10 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait, 
 			step = c.table.Wake(a, why, now, &n)
 		default:
 			over = true
-			return step.Got, step.Err
+			if step.Got != nil {
+				return step.Got, nil
+			}
+			return nil, l.refused(ctx, op, a, w, step.Err)
 		}
 	}
 }

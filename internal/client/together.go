@@ -141,11 +141,7 @@ func (t *taking) finish(ctx, waiting context.Context) (Held, error) {
 	if !t.over {
 		t.over = true // if the attempt cannot go on, it is abandoned there
 		defer t.lock.client.tasks.End()
-		t.got, t.err = t.lock.attempt(t.seen.Context(ctx), t.seen.Context(waiting), t.attempt, &t.wait, &t.step)
-		t.seen.Saw(t.attempt.Seen)
-		if t.got == nil {
-			t.err = t.lock.refused(ctx, t.terms.Op, t.attempt, &t.wait, t.err)
-		}
+		t.got, t.err = t.lock.attempt(ctx, waiting, t.terms.Op, t.attempt, t.seen, &t.wait, &t.step)
 		t.end()
 	}
 	if t.got == nil {

@@ -151,9 +151,6 @@ var errWaitOver = errors.New("wait is over")
 
 // bound returns when a call with a limit has to return, even if its first question has no reply.
 func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
-	if !t.Limited && t.Ticket == "" && t.By.IsZero() {
-		return 0
-	}
 	cfg, now := &l.client.cfg.Table, clock.Now()
 	_, limited := ctx.Deadline()
 	switch {

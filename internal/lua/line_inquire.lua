@@ -15,7 +15,7 @@ local function inquire(lock, line, waiter)
   local member, base = string.match(waiter, '^(%S+) (.*)$')
   local holder, client = string.match(member, '^((.-):%d+[^|]*)')
   local ttl, place = redis.call('PTTL', lock), redis.call('ZRANK', line, member)
-  if ttl <= FirstTerm or not place or place > 3 or redis.call('HEXISTS', lock, holder) == 1 then
+  if ttl <= FirstTerm or not place or place >= Watching or redis.call('HEXISTS', lock, holder) == 1 then
     return -1
   end
   local _, watchers, hearers = listeners(ARGV[1], base, beside(base, client))

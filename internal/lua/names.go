@@ -30,6 +30,11 @@ const (
 	UnreachedScore = 8.5e15
 )
 
+const (
+	// Watching is how many of the first in a line watch the lease of the holder.
+	Watching = 4
+)
+
 // Times in ms. They are equal by chance: each may change alone.
 const (
 	// FirstTerm is the lease with which a release gives a lock to a waiter, unless the waiter wants a shorter one.

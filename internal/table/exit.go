@@ -103,7 +103,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
-	case next != nil && t.lined(g.handle) && t.term(next) != wire.Woken:
+	case next != nil && t.lined(g.handle) && t.firstTerm(next) != wire.Woken:
 		x.next = next
 	}
 	return t.free(x, now)

@@ -114,7 +114,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		next.knows().Asked(now)
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
-		t.notePlace(next, next.way.channel(next), t.term(next), now)
+		t.notePlace(next, next.way.channel(next), t.firstTerm(next), now)
 		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.firstTerm}
 	}
 	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.lineTerm(), to)

@@ -163,5 +163,5 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 // lock is held for longer than a first term.
 func (a *Attempt) sleeps(p wire.Position, hint time.Duration) bool {
 	_, line := a.way.(lineWay)
-	return line && p.Heard && p.Ahead < watching && hint > wire.FirstTerm
+	return line && p.Heard && p.Ahead < wire.Watching && hint > wire.FirstTerm
 }

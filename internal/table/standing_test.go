@@ -269,7 +269,7 @@ func granted(tb testing.TB) (*Table, *Acquisition, clock.Instant) {
 	require.Equal(tb, Done, table.SettleRelease(&x, released, start, &n).Do)
 	now := start.Add(2 * time.Millisecond)
 	table.Hear(a.Handle.Names().Own(), wire.Message{
-		Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: table.term(a),
+		Subject: wire.Granted, Number: a.grant.holder.Number, At: 1_001_000, Term: table.firstTerm(a),
 	}, now, &n)
 	s := table.Wake(a, ByNews, now, &n)
 	require.NotNil(tb, s.Got)

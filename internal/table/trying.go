@@ -1,6 +1,7 @@
 package table
 
 import (
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -39,9 +40,9 @@ func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now cl
 	a.sent = now
 }
 
+// noteOrigin remembers what a channel is about, in a handle of its own: the application's one, and its names, need not stay for as long.
 func (t *Table) noteOrigin(channel string, h *Handle) {
-	t.origins.Note(channel, h, func(old string) bool {
-		_, subscribed := t.messages.Received(old)
-		return subscribed
-	})
+	if o := t.origins.Of(channel); o == nil || o.Kind != h.Kind {
+		t.origins.Note(strings.Clone(channel), &Handle{Key: h.Key, Kind: h.Kind, Name: h.Name}, t.messages.Received)
+	}
 }

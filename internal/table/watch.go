@@ -12,13 +12,14 @@ import (
 
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
 func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
-	switch names := h.Names(); {
+	switch {
 	case a == nil || a.queue == nil:
 		t.pump(h, passOn, n)
 	case a.queue.Shared.watched == "":
+		names := a.Handle.Names()
 		own := names.Own()
 		if t.watches[own] == nil {
-			t.watches[own] = &watched{handle: h}
+			t.watches[own] = &watched{handle: a.Handle}
 		}
 		t.watches[own].queues++
 		a.queue.Shared.watched = own

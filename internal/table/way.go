@@ -108,7 +108,7 @@ func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.
 func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
 	term, names := time.Duration(0), a.Handle.Names()
 	if next == asking {
-		term = t.term(a)
+		term = t.firstTerm(a)
 		t.notePlace(a, names.Own(), term, now)
 	}
 	a.byLine = true
@@ -120,7 +120,7 @@ func (lineWay) leavesPlace() bool         { return false }
 
 // firstTerm returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
 // because it wants permits, or because replicas could not acknowledge the grant.
-func (t *Table) term(a *Attempt) time.Duration {
+func (t *Table) firstTerm(a *Attempt) time.Duration {
 	if t.cfg.Acks || a.Handle.Kind.HasPermits() {
 		return wire.Woken
 	}
@@ -150,9 +150,6 @@ func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 	return 0
 }
 
-// watching is how many of the first in a line watch the lease of the holder.
-const watching = 4
-
 // pause lets only the first ones watch the lease of the holder, each a little later than the one before it. The others ask now and
 // then, because a message may be lost.
 //
@@ -164,7 +161,7 @@ func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration,
 		return t.cfg.Rest(hint, false)
 	}
 	hint = min(hint, wire.FirstTerm)
-	if p.Ahead >= watching {
+	if p.Ahead >= wire.Watching {
 		if waited := now.Sub(a.place.Since); waited < wire.FirstTerm {
 			return t.cfg.Rest(wire.FirstTerm-waited, false)
 		}
@@ -186,7 +183,7 @@ func (seatWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 	again := a.place.May
 	var term time.Duration
 	if next == asking && !t.cfg.Acks && t.countsListeners(a.Handle) {
-		term = t.term(a)
+		term = t.firstTerm(a)
 		t.notePlace(a, a.seat.Channel, term, now)
 	} else {
 		t.forgetPlace(a)

@@ -9,8 +9,12 @@ import (
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
-// Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
-const Woken time.Duration = -1
+const (
+	// Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
+	Woken     time.Duration = -1
+	FirstTerm               = lua.FirstTerm * time.Millisecond // see there
+	Watching                = lua.Watching                     // see there
+)
 
 // Standing is what the member of a waiter of the line says besides its field. The zero Standing never stood in the line.
 type Standing struct {
@@ -36,9 +40,6 @@ func (s Standing) text() any {
 	}
 }
 
-// FirstTerm is [lua.FirstTerm].
-const FirstTerm = lua.FirstTerm * time.Millisecond
-
 // The most common standings as they are sent, boxed once.
 var (
 	common, commonWithToken any = strconv.Itoa(lua.FirstTerm), strconv.Itoa(lua.FirstTerm) + lua.TokenSuffix
@@ -56,8 +57,7 @@ type Next struct {
 	Term   time.Duration // if it stands in the line
 }
 
-// Stands reports whether waiters of the kind stand in the line. Readers do not: they all get the lock at once, after a message
-// on Redisson's channel.
+// Stands reports whether waiters of the kind stand in the line. Readers do not: a message on Redisson's channel wakes them all.
 func (l *Line) Stands() bool { return l != nil && l.Acquire != nil }
 
 // Stand returns the call that makes it the holder, or else puts it in the line, with the term of the lease that a script may

@@ -80,7 +80,7 @@ func (w *written) again() {
 // repeated marks a reply that is about a script which may have run before. A failure of such a command leaves its outcome open: the run
 // that failed was not sent, or was rejected, but an earlier one was not. An earlier run that replied the same makes no difference.
 func (w *written) repeated(r *wire.Reply) {
-	if !w.doubt && (w.earlier == nil || first(w.earlier) == first(w.cmd.Val())) {
+	if !w.doubt && first(w.earlier) == first(w.cmd.Val()) {
 		return
 	}
 	r.Repeated = true

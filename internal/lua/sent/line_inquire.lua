@@ -1,4 +1,4 @@
--- e3387d9e6349719fc783e44961e2449f4731264b line_inquire
+-- 6e8941139680521816ad82acfef8d24c19e286d6 line_inquire
 -- Generated from ../line_inquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Looks at the places of a batch of waiters in the lines of their locks, each for itself. Those for whom nothing has changed need not
@@ -32,7 +32,7 @@ local function inquire(lock, line, waiter)
   local member, base = string.match(waiter, '^(%S+) (.*)$')
   local holder, client = string.match(member, '^((.-):%d+[^|]*)')
   local ttl, place = redis.call('PTTL', lock), redis.call('ZRANK', line, member)
-  if ttl <= 3000 or not place or place > 3 or redis.call('HEXISTS', lock, holder) == 1 then
+  if ttl <= 3000 or not place or place >= 4 or redis.call('HEXISTS', lock, holder) == 1 then
     return -1
   end
   local _, watchers, hearers = listeners(ARGV[1], base, beside(base, client))

@@ -16,7 +16,7 @@ func TestWhatAChannelIsAbout(t *testing.T) {
 	for i := range 10_000 {
 		heard[fmt.Sprint("c", i)] = true
 		delete(heard, fmt.Sprint("c", i-100))
-		o.Note(fmt.Sprint("c", i), i, func(channel string) bool { return heard[channel] })
+		o.Note(fmt.Sprint("c", i), i, func(channel string) (uint64, bool) { return 0, heard[channel] })
 		for k := max(0, i-99); k <= i; k++ {
 			require.Equal(t, k, o.Of(fmt.Sprint("c", k)))
 		}

@@ -115,17 +115,17 @@ type Origins[H any] struct {
 const leastOrigins = 64
 
 // Note notes what a channel is about. hears tells whether the client hears a channel.
-func (o *Origins[H]) Note(channel string, about H, hears func(channel string) bool) {
+func (o *Origins[H]) Note(channel string, about H, hears func(channel string) (messages uint64, subscribed bool)) {
 	if o.channels == nil {
 		o.channels, o.most = make(map[string]H), leastOrigins
 	}
 	if _, ok := o.channels[channel]; !ok && len(o.channels) >= o.most {
 		for old := range o.channels {
-			if !hears(old) {
+			if _, subscribed := hears(old); !subscribed {
 				delete(o.channels, old)
 			}
 		}
-		o.most = max(2*len(o.channels), leastOrigins)
+		o.most = max(len(o.channels)*3/2, leastOrigins)
 	}
 	o.channels[channel] = about
 }
