@@ -100,7 +100,7 @@ pictures: ## make the pictures of the documents, from runs; needs a redis-server
 
 .PHONY: conformance
 conformance:
-	$(GO) test -timeout $(TIMEOUT) -parallel 8 -run 'TestConformance|TestSentinel$$|TestCluster$$' ./internal/suites/claims ./internal/suites/trouble
+	$(GO) test -timeout $(TIMEOUT) -parallel 24 -run 'TestConformance|TestSentinel$$|TestCluster$$' ./internal/suites/claims ./internal/suites/trouble
 
 # RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
 .PHONY: quick
