@@ -9,11 +9,11 @@ import (
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
+// Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks. The others are constants of lua.
 const (
-	// Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
 	Woken     time.Duration = -1
-	FirstTerm               = lua.FirstTerm * time.Millisecond // see there
-	Watching                = lua.Watching                     // see there
+	FirstTerm               = lua.FirstTerm * time.Millisecond
+	Watching                = lua.Watching
 )
 
 // Standing is what the member of a waiter of the line says besides its field. The zero Standing never stood in the line.
