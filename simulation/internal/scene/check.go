@@ -331,6 +331,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	case before != nil || err != nil:
 	case h.atLeast > 0:
 		h.of.kept = h.asked.Add(h.atLeast)
+		w.trace.Note("%v keeps %s until %v", h.p, h.of.name, w.at(h.of.kept))
 	case !h.unsure:
 		w.gives(h, took)
 	}
