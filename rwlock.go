@@ -33,3 +33,6 @@ func (rw *RWLock) WriteLock() *Lock {
 	}
 	return rw.write
 }
+
+// String implements [fmt.Stringer]: the kind and the name.
+func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write lock") }
