@@ -85,11 +85,13 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 	return a.place.AskAt.Sub(now)
 }
 
-// waiterOn returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
-func (t *Table) waiterOn(own string) *Attempt {
-	for _, a := range t.placed {
-		if a.Handle.Names().Own() == own {
-			return a
+// waiterFor returns an attempt for a lock that may stand in its line. Nil means that none does.
+func (t *Table) waiterFor(h *Handle) *Attempt {
+	if l := t.queueOf(h.Key); l != nil {
+		for _, a := range l.All() {
+			if a.place.May {
+				return a
+			}
 		}
 	}
 	return nil

@@ -70,8 +70,7 @@ func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	p, but := t.pumps[own], ""
 	p.sent = true
-	t.queueOf(p.handle.Key)
-	if t.closed || t.waiterOn(own) == nil {
+	if t.closed || t.waiterFor(p.handle) == nil {
 		but = t.cfg.ClientID
 	}
 	return p.handle.Kind.PumpCall(p.handle.Names(), but)

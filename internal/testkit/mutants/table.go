@@ -134,7 +134,7 @@ var Table = []Mutant{
 		{"internal/table/acquisition.go", "\tg.sending(d, now)\n", ""},
 	}},
 	{"N.6", "a lazy hand-over goes to another lease", []Edit{
-		{"internal/table/handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
+		{"internal/table/handover.go", "\t\t!a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "\t\t!a.Renewed {"},
 	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []Edit{
 		{"internal/lease/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
