@@ -57,6 +57,12 @@ func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
 	n.Alarm(t.asleep.Alarm())
 }
 
+// inquireSoon has the client ask for an attempt whose subscription was confirmed: at once, or a little after the inquiry before, so that many
+// share a call.
+func (t *Table) inquireSoon(a *Attempt, now clock.Instant, n *notice.List) {
+	t.inquireAt(a, max(now, t.inquired.Add(5*time.Millisecond)), n)
+}
+
 // stir ends that.
 func (t *Table) stir(a *Attempt) {
 	a.inquiry = 0
@@ -79,7 +85,7 @@ func (t *Table) forgetPlace(a *Attempt) {
 // restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
 // grant means that it has to ask.
 func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByMessage || a.place.Unsure || !t.countsListeners(a.Handle) {
+	if why == ByMessage || !a.place.Stands || a.place.Unsure || !t.countsListeners(a.Handle) {
 		return 0
 	}
 	return a.place.AskAt.Sub(now)

@@ -9,7 +9,7 @@ import (
 )
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
-// the attempt, so that it asks once more when no release can be missed any longer.
+// the attempt, so that it asks once more, or the client does, when no release can be missed any longer.
 func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	if a.got != nil { // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)
@@ -89,7 +89,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		return t.giveUp(a, fault.ErrUpgrade, now, n)
 	}
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = next, now, t.forcings
+	a.phase, a.sent, a.forcings, a.pause = next, now, t.forcings, 0
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	if a.queue != nil {
 		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
