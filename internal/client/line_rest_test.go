@@ -94,6 +94,7 @@ func TestWaitersThatComeTogetherShareTheirQuestions(t *testing.T) {
 				require.Equal(f, most, sent["acquire"])
 				require.LessOrEqual(f, sent["inquire"], 2*waiters/100)
 				require.Positive(f, sent["inquire"])
+				require.Zero(f, sent["pump"], "all watch, and look at what they may have missed before by the same calls")
 				for i, r := range all {
 					require.NoError(f, held[i].Unlock(f.Context()))
 					<-r.done

@@ -78,21 +78,17 @@ func (t *Table) gather(batches []Batch, first *Grant, now clock.Instant, bySlot 
 		}
 		return s, g.alone
 	}) {
-		batches = append(batches, newBatch(grants))
+		b := Batch{grants: grants}
+		for _, g := range grants {
+			longest, shortest := g.renewal()
+			b.lease = longest
+			if b.shortest == 0 || shortest < b.shortest {
+				b.shortest = shortest
+			}
+		}
+		batches = append(batches, b)
 	}
 	return batches
-}
-
-func newBatch(grants []*Grant) Batch {
-	b := Batch{grants: grants}
-	for _, g := range grants {
-		longest, shortest := g.renewal()
-		b.lease = longest
-		if b.shortest == 0 || shortest < b.shortest {
-			b.shortest = shortest
-		}
-	}
-	return b
 }
 
 // Wanted returns the call that renews the grants of a batch that still need it, and drops the others from the batch. It is

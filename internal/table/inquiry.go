@@ -90,8 +90,8 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 		default:
 			a.knows().Refused()
 			t.unheardSince = 0 // Redis knows of its subscription
-			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.pause))
-			t.inquireAt(a, now.Add(a.pause), n)
+			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.place.Pause))
+			t.inquireAt(a, now.Add(a.place.Pause), n)
 		}
 	}
 }

@@ -18,10 +18,10 @@ func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List)
 		if pause := a.way.idle(t, a, why, now); pause > 0 {
 			return t.rest(a, pause, n)
 		}
-		if _, line := a.way.(lineWay); line && why == ByMessage && a.pause > 0 && !a.place.Unsure {
+		if _, line := a.way.(lineWay); line && why == ByMessage && a.place.Pause > 0 && !a.place.Unsure {
 			// Without a message, its subscription was confirmed. An inquiry sees all that a message before would have told.
 			if messages, subscribed := t.messages.Received(a.way.channel(a)); subscribed && messages == a.place.Messages {
-				t.inquireSoon(a, now, n)
+				t.inquireAt(a, max(now, t.inquired.Add(inquiryGap)), n)
 				return t.rest(a, -1, n)
 			}
 		}
@@ -162,7 +162,7 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 	}
 	s := t.rest(a, pause, n)
 	if _, line := a.way.(lineWay); line && p.Ahead < wire.Watching && hint > wire.FirstTerm {
-		if a.pause = pause; p.Heard && s.Do == Sleep { // Redis knows of its subscription
+		if a.place.Pause = pause; p.Heard && s.Do == Sleep { // Redis knows of its subscription
 			s.Pause = -1
 			t.inquireAt(a, now.Add(pause), n)
 		}

@@ -57,11 +57,8 @@ func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
 	n.Alarm(t.asleep.Alarm())
 }
 
-// inquireSoon has the client ask for an attempt whose subscription was confirmed: at once, or a little after the inquiry before, so that many
-// share a call.
-func (t *Table) inquireSoon(a *Attempt, now clock.Instant, n *notice.List) {
-	t.inquireAt(a, max(now, t.inquired.Add(5*time.Millisecond)), n)
-}
+// inquiryGap is how far apart inquiries are about those whose subscriptions were confirmed, so that many share a call.
+const inquiryGap = 5 * time.Millisecond
 
 // stir ends that.
 func (t *Table) stir(a *Attempt) {

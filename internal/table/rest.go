@@ -89,7 +89,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		return t.giveUp(a, fault.ErrUpgrade, now, n)
 	}
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings, a.pause = next, now, t.forcings, 0
+	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	if a.queue != nil {
 		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell

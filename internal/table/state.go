@@ -167,7 +167,6 @@ type course struct {
 	way       way           // how it waits, since it last looked
 	place     place.Place   // in the line, or in the queue of a fair lock
 	firstTerm time.Duration // with which it may stand in the line
-	pause     time.Duration // from one inquiry to the next; zero means that the client does not ask for it
 	inquiry   int64         // the number of the inquiry under way about it; zero means none
 	byLine    bool          // the latest question was that of the line
 	seat      *wire.Seat    // in that queue; nil means that it has none

@@ -24,6 +24,7 @@ type Place struct {
 	grant    *GrantMessage // that is yet to be taken; nil means none
 	Given    int64         // when the lock was granted to it, in Unix µs of Redis, as far as it has heard; zero means that it has not
 	Messages uint64        // how many had arrived on its channel when the latest command was sent
+	Pause    time.Duration // from one inquiry about it to the next; zero means that its client does not ask for it
 }
 
 // GrantMessage is the message that a waiter was granted the lock.
@@ -40,7 +41,7 @@ func (p *Place) Join(epoch uint64, now clock.Instant) {
 	if !p.May {
 		p.Since = now
 	}
-	p.Asks, p.May, p.Unsure, p.Epoch, p.grant = true, true, false, epoch, nil
+	p.Asks, p.May, p.Unsure, p.Epoch, p.grant, p.Pause = true, true, false, epoch, nil, 0
 }
 
 // Stand notes the reply that the waiter stands in the line. At askAt it has to ask, because a message may be lost.
