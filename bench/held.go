@@ -167,13 +167,19 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := servers.reset(ctx); err != nil { // each waiter asks once at least, and rest counts that
+		return nil, err
+	}
 	before := measureMemory()
 	failed := make(chan error, len(names)) // no waiter can get a lock, so every return is a failure
 	for _, name := range names {
 		h := lib.Handle(name)
 		go func() { failed <- h.Lock(ctx) }()
 	}
-	time.Sleep(c.Warmup)
+	settled, err := rest(ctx, c, servers)
+	if err != nil {
+		return nil, err
+	}
 	if err := servers.reset(ctx); err != nil {
 		return nil, err
 	}
@@ -196,10 +202,49 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", n, len(names), first)
 	}
 	n := float64(c.Locks)
-	return Metrics{
-		mSockets: float64(all - sockets), mPubSub: float64(pubsub), mRate: sent / c.Measure.Seconds(),
+	m := Metrics{
+		mSockets: float64(all - sockets), mPubSub: float64(pubsub),
 		mGoroutines: float64(after.goroutines - before.goroutines),
 		mBytes:      (float64(after.heap) - float64(before.heap)) / n,
 		mStack:      (float64(after.stack) - float64(before.stack)) / n,
-	}, nil
+	}
+	if c.Measure > 0 {
+		m[mRate] = sent / c.Measure.Seconds()
+	}
+	if settled > 0 {
+		m[mSettled] = settled.Seconds()
+	}
+	return m, nil
+}
+
+// rest watches the waiters for the warm-up. It returns when they had settled: from then on for a second, all of them sent at most
+// one command for a hundred. Zero means that they did not.
+func rest(ctx context.Context, c Cell, servers *servers) (settled time.Duration, err error) {
+	type look struct {
+		at   time.Duration
+		sent float64
+	}
+	var looks []look
+	begin := time.Now()
+	for {
+		sent, err := servers.sent(ctx, c.Library)
+		if err != nil {
+			return 0, err
+		}
+		now := look{time.Since(begin), sent}
+		if settled == 0 {
+			looks = append(looks, now)
+			for looks[0].at < now.at-time.Second {
+				if before := looks[0]; before.sent >= float64(c.Locks) && now.sent-before.sent <= float64(c.Locks)/100 {
+					settled = before.at
+					break
+				}
+				looks = looks[1:]
+			}
+		}
+		if now.at > c.Warmup {
+			return settled, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
