@@ -84,7 +84,9 @@ func compared(o *options) (scs []scenario, watch []guarded) {
 	}
 	more["S12"] = []guarded{{metric: mGap, lowIsGood: true, worst: true}}
 	more["S13"] = []guarded{
-		{metric: mLatency, lowIsGood: true}, {metric: mAllocs, lowIsGood: true}, {metric: mCommands, lowIsGood: true},
+		{metric: mLatency, lowIsGood: true},
+		{metric: mAllocs, lowIsGood: true},
+		{metric: mCommands, lowIsGood: true},
 		{metric: mScriptCPU, lowIsGood: true},
 	}
 	more["S14"] = []guarded{{metric: mPairs}, {metric: mCommands, lowIsGood: true}, {metric: mLatency99, lowIsGood: true}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,6 +147,15 @@ func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch
 // errGranted is the error of a waiter that should wait, because somebody holds its lock.
 var errGranted = errors.New("got a lock that is held")
 
+// allWait returns an error if a waiter has returned.
+func allWait(failed chan error) error {
+	n := len(failed)
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d waiters did not wait: %w", n, cap(failed), cmp.Or(<-failed, errGranted))
+}
+
 // runWaiters lets many goroutines wait for as many locks, and measures the cost of a waiter.
 func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
@@ -194,12 +204,8 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		return nil, err
 	}
 	runtime.KeepAlive(held)
-	if len(failed) > 0 {
-		n, first := len(failed), <-failed
-		if first == nil {
-			first = errGranted
-		}
-		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", n, len(names), first)
+	if err := allWait(failed); err != nil {
+		return nil, err
 	}
 	n := float64(c.Locks)
 	m := Metrics{

@@ -99,7 +99,7 @@ func (l *lab) on(sc scenario) *servers {
 // far returns the address of a proxy before a server.
 func (l *lab) far(server string, roundTrip time.Duration) string {
 	if l.away[server] == "" {
-		l.away[server] = startFar(l.tb, server, roundTrip)
+		l.away[server] = startFar(context.Background(), l.tb, server, roundTrip) // which outlives the cell
 	}
 	return l.away[server]
 }

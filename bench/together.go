@@ -71,10 +71,10 @@ type chunk struct {
 	due   time.Time
 }
 
-// startFar starts a proxy that delivers what a server sends later, in order, and returns its address.
-func startFar(tb testing.TB, server string, later time.Duration) string {
+// startFar starts a proxy that delivers what a server sends later, in order, and returns its address. It lasts as long as the lab.
+func startFar(ctx context.Context, tb testing.TB, server string, later time.Duration) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -89,16 +89,16 @@ func startFar(tb testing.TB, server string, later time.Duration) string {
 			if err != nil {
 				return // it is closed
 			}
-			open.Go(func() { far(client, server, later) })
+			open.Go(func() { far(ctx, client, server, later) })
 		}
 	})
 	return listener.Addr().String()
 }
 
 // far serves one connection until the client closes it.
-func far(client net.Conn, server string, later time.Duration) {
+func far(ctx context.Context, client net.Conn, server string, later time.Duration) {
 	defer func() { _ = client.Close() }()
-	to, err := net.Dial("tcp", server)
+	to, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return // the client sees a closed connection
 	}
