@@ -51,6 +51,19 @@ func (r *run) yields(h *holder, stand map[string]time.Time) {
 	}
 }
 
+// readable reports whether others read a lock whose readers yield, and no writer waits, so that each reader may join them.
+func (r *run) readable(t *target) bool {
+	if t.kind != kindYieldingRW {
+		return false
+	}
+	var mode, waits any
+	r.home(t.name).With(func(s *simredis.Server) {
+		key, _ := wire.NewNames(wire.Write, t.name, "").LineKeys[1].(string)
+		mode, waits = s.Do("HGET", t.name, lua.ModeField), s.Do("ZCOUNT", key, "0", strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64))
+	})
+	return mode == lua.ReadMode && waits == int64(0)
+}
+
 // writes notes that a writer leaves a lock, or gives up: then it may have had the lock, and releases it in the background. The run must be locked.
 func (r *run) writes(t *target, reads bool) {
 	if !reads {
