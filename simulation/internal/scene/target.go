@@ -62,7 +62,9 @@ func (t *target) counts() bool { return t.kind == kindSemaphore || t.kind == kin
 // greatest returns the greatest token.
 func (t *target) greatest() rlock.Token { return rlock.Token(t.tokens.Greatest()) }
 
-func (t *target) shares() bool { return t.kind == kindRW || t.kind == kindFencedRW || t.kind == kindYieldingRW }
+func (t *target) shares() bool {
+	return t.kind == kindRW || t.kind == kindFencedRW || t.kind == kindYieldingRW
+}
 
 func (t *target) fenced() bool {
 	return t.kind == kindFenced || t.kind == kindFencedFair || t.kind == kindFencedRW || t.kind == kindElection

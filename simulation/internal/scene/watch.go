@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/promises"
@@ -65,6 +66,7 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 	for _, m := range t.members {
 		quiet = quiet && now.After(m.untold)
 	}
+	readable = readable && !slices.ContainsFunc(t.waiting, func(a *attempt) bool { return !a.reads }) // behind which it may wait in its process
 	var waits *attempt
 	for _, a := range t.waiting {
 		if !a.p.healthy() {
