@@ -201,8 +201,7 @@ func (r *request) takeTogether(ctx context.Context, members []int, most time.Dur
 	locks, terms, sent := make([]*client.Lock, len(members)), make([]client.Terms, len(members)), clock.Now()
 	for k, i := range members {
 		locks[k], _ = r.group.members[i].(*client.Lock)
-		terms[k] = r.terms(i, most)
-		most = 0
+		terms[k], most = r.terms(i, most), 0
 	}
 	r.said.asked(members[0], terms[0].Progress, sent)
 	var given chan struct{}
@@ -212,6 +211,7 @@ func (r *request) takeTogether(ctx context.Context, members []int, most time.Dur
 				r.made.add(members[k+1], h)
 			}
 		}
+		r.group.busy.Store(true) // also if it ends without the first one
 		back, over := r.made, make(chan struct{})
 		r.newAcquisition()
 		given = over

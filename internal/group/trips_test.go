@@ -150,6 +150,27 @@ func TestARefusedMultiLockGivesAllBackTogether(t *testing.T) {
 	}
 }
 
+// A request that waited for its first lock and did not get it shows that the lock is busy, as one that got it does.
+func TestARefusedWaitForTheFirstLockKeepsTheNextRequestFromTryingTheOthers(t *testing.T) {
+	far(t, func(t *testing.T, d *distant) {
+		t.Helper()
+		c, other := d.newLinked(t, pooled), d.newLinked(t, pooled)
+		held, err := named(other, 0, 1)[0].Take(t.Context(), forever)
+		require.NoError(t, err)
+		g := NewMulti(named(c, 0, 20))
+		for round := range 3 {
+			d.took()
+			_, err = g.Take(t.Context(), client.Terms{Op: "try acquire", Limited: true, Wait: 10 * trip, ByHold: true})
+			require.ErrorIs(t, err, fault.ErrRefused)
+			<-time.After(time.Second)
+			if _, scripts := d.took(); round > 0 {
+				require.Less(t, scripts, 5, "it asks for the first lock, and leaves the line")
+			}
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
 // Each of these groups may hold what another one needs: they ask for their locks at the same time. The groups of other libraries may take
 // their members in another order.
 func TestMultiLocksThatTryTheirLocksTogetherGoOn(t *testing.T) {
