@@ -40,6 +40,7 @@ func (rw *RWLock) WriteLock() *Lock {
 
 // String implements [fmt.Stringer]: the kind and the name.
 func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write lock") }
+
 // WriterPreference makes a reader wait while a writer waits, as [sync.RWMutex] does. The option is for [Client.NewRWLock].
 //
 // A reader that comes while a writer of any process waits has the lock after that writer. When the writer unlocks, all readers that wait by
