@@ -18,7 +18,7 @@ func (t *Table) leaveQueue(a *Attempt, n *notice.List) {
 	}
 	a.queue, a.known = nil, l.Shared.known
 	if l.Len() == 1 {
-		if l.Shared.watched != "" {
+		if l.Shared.watched {
 			t.unwatch(a, l, n)
 		}
 		n.Unlisten(&l.Shared.heard)

@@ -75,9 +75,8 @@ func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice
 	if a.queue != nil {
 		a.queue.Shared.free = a.Handle.Kind.HasPermits() && r.N > 0 // the next one asks, too
 	}
-	given := a.place.Given
-	a.Seen.Granted = given != 0
-	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: given}, now, n)
+	a.Seen.Granted = a.place.Given != 0
+	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given}, now, n)
 	switch {
 	case got != nil:
 		return t.succeed(a, got, n)

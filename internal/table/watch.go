@@ -15,29 +15,30 @@ func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch {
 	case a == nil || a.queue == nil:
 		t.pump(h, passOn, n)
-	case a.queue.Shared.watched == "":
-		names := a.Handle.Names()
-		own := names.Own()
+	case !a.queue.Shared.watched:
+		own, twin := a.ownChannel(), a.Handle.Names().Twin()
 		if t.watches[own] == nil {
 			t.watches[own] = &watched{handle: a.Handle}
 		}
 		t.watches[own].queues++
-		a.queue.Shared.watched = own
-		n.Watch(names.Base(), names.Twin())
+		a.queue.Shared.watched = true
+		n.Watch(twin[:len(a.Handle.Names().Base())], twin) // a text without the other names, because it lasts
 	}
 }
 
 func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
-	t.watches[l.Shared.watched].queues--
+	t.watches[l.Shared.own].queues--
 	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
-	l.Shared.watched = ""
+	l.Shared.watched = false
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
 func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, true, 0, n) }
 
 // Freed takes the message that a lock is free, on a channel that this client watches. Untold, it may have missed one before it watched.
-func (t *Table) Freed(channel string, told bool, now clock.Instant, n *notice.List) { t.freed(channel, false, told, now, n) }
+func (t *Table) Freed(channel string, told bool, now clock.Instant, n *notice.List) {
+	t.freed(channel, false, told, now, n)
+}
 
 func (t *Table) freed(channel string, unwatched, told bool, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
