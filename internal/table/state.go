@@ -161,8 +161,8 @@ type course struct {
 	bell  queue.Bell      // rings when something changed in this process
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
-
-	confident bool // it asks because permits are free, as far as is known
+	seek  seek            // why it asks
+	seeks int             // how many permits it asks for, as its queue counts
 
 	way       way           // how it waits, since it last looked
 	place     place.Place   // in the line, or in the queue of a fair lock
@@ -289,8 +289,8 @@ type Handle struct {
 	unlockedBy *owner.Owner
 }
 
-// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
-// not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
+// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing, unless permits are
+// free. The holder is not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
 type localQueue = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
@@ -303,8 +303,8 @@ type shared struct {
 	watched string
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
-	// free means that permits are free, as far as is known, and that the one that contends is about to ask for some.
-	free bool
+	// free is how many permits are free that nobody here asks for yet, as far as is known; asked is for how many some do.
+	free, asked int
 	// handedAt is when permits were last handed over. Zero means that none were.
 	handedAt clock.Instant
 }
