@@ -147,3 +147,21 @@ func TestNobodyAsksBesideOneInTheLine(t *testing.T) {
 	require.Empty(t, woken(all))
 	require.Equal(t, Sleep, table.Wake(all[2], ByNews, start, n).Do)
 }
+
+// The reply to a release may come after a grant that counted its permits. Then the one behind the first must not ask for them, too.
+func TestALateReplyToAReleaseWakesOnlyTheFirstOne(t *testing.T) {
+	t.Parallel()
+	table, all, n := seekers(t, 4)
+	table.cfg.HandOvers = 0
+	s := table.Settle(all[0], wire.Reply{N: 1}, start, n)
+	require.NotNil(t, s.Got)
+	require.Equal(t, Ask, table.Wake(all[1], ByNews, start, n).Do)
+	var x Exit
+	require.Equal(t, Ask, table.Release(&x, s.Got, start, n).Do)
+	require.NotNil(t, table.Settle(all[1], wire.Reply{N: 1}, start, n).Got)
+	require.Equal(t, Ask, table.Wake(all[2], ByNews, start, n).Do)
+	woken(all)
+	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, start, n).Do)
+	require.NotContains(t, woken(all), 3)
+	require.Equal(t, Sleep, table.Wake(all[3], ByNews, start, n).Do)
+}

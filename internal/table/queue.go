@@ -157,6 +157,18 @@ func asksNow(l *localQueue, free int, now clock.Instant) {
 	}
 }
 
+// freedHere has the first one ask, because this process has given permits back. Those behind it wait for what its reply says: an earlier
+// reply may have counted the same permits, and then they would pass it.
+func freedHere(l *localQueue, now clock.Instant) {
+	switch a := contender(l); {
+	case a == nil:
+	case a.phase != asking:
+		asksNow(l, max(l.Shared.free, 1), now)
+	case !a.place.Stands:
+		a.bell.Ring()
+	}
+}
+
 // soon reports whether permits were handed over so lately that there may soon be another hand-over.
 func (s *shared) soon(now clock.Instant) bool {
 	return s.handedAt != 0 && now.Sub(s.handedAt) < handOverSoon
@@ -165,7 +177,10 @@ func (s *shared) soon(now clock.Instant) bool {
 // mayAsk reports whether an attempt that does not contend may ask, because enough permits are free.
 func (a *Attempt) mayAsk(now clock.Instant) bool {
 	s := &a.queue.Shared
-	return s.free >= a.grant.holder.Permits() && !s.soon(now) && !(a.place.May || a.handing)
+	if a.place.May || a.handing || s.soon(now) {
+		return false
+	}
+	return s.free >= a.grant.holder.Permits()
 }
 
 // follows reports whether an attempt that comes may ask, because all before it do.
