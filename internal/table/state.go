@@ -145,7 +145,6 @@ type course struct {
 	unset     bool // another attempt was told that nobody has set the semaphore up
 	suspected bool // own was looked for
 	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
-	confident bool // it asks because permits are free, as far as is known
 	byLine    bool // the latest question was that of the line
 	handing   bool // the hand-over is under way
 	grant     *Grant
@@ -169,6 +168,8 @@ type course struct {
 	firstTerm time.Duration   // with which it may stand in the line
 	inquiry   int64           // the number of the inquiry under way about it; zero means none
 	seat      *wire.Seat      // in that queue; nil means that it has none
+	seek      seek            // why it asks
+	seeks     int             // how many permits it asks for, as its queue counts
 	got       *Acquisition    // the acquisition that was handed to it
 	failed    error           // or why none was
 }
@@ -286,8 +287,8 @@ type Handle struct {
 	unlockedBy *owner.Owner
 }
 
-// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
-// not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
+// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing, unless permits are
+// free. The holder is not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
 type localQueue = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
@@ -300,8 +301,8 @@ type shared struct {
 	watched bool   // this client watches for these attempts
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
-	// free means that permits are free, as far as is known, and that the one that contends is about to ask for some.
-	free bool
+	// free is how many permits are free that nobody here asks for yet, as far as is known; asked is for how many some do.
+	free, asked int
 	// handedAt is when permits were last handed over. Zero means that none were.
 	handedAt clock.Instant
 }

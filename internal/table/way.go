@@ -130,6 +130,14 @@ func (t *Table) firstTerm(a *Attempt) time.Duration {
 	return min(a.Lease, wire.FirstTerm)
 }
 
+// question of an attempt beside the one that contends does not wait in Redis.
+func (w permitWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
+	if a.seek == beside {
+		next = parting
+	}
+	return w.lineWay.question(t, a, next, now)
+}
+
 func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if a.place.Stands {
 		return w.lineWay.idle(t, a, why, now)
