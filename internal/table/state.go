@@ -274,8 +274,7 @@ type Handle struct {
 	Name string // the user's, for errors and log lines
 
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
-	NonReentrant         bool
-	Yields               bool // a reader waits for the writers that stand in the line
+	NonReentrant, Yields bool          // a reader that yields waits for the writers that stand in the line
 
 	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
 	locked bool // an acquisition was made through this handle without a Hold
