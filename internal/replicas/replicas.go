@@ -20,6 +20,15 @@ const (
 type Set struct {
 	mu      sync.Mutex // a leaf
 	masters map[string]*master
+	falls   int // how often a replica was found to have left
+}
+
+// Plan is for how many replicas a call to a master waits, and whether the master is to say how many there are, too.
+type Plan struct {
+	Wait int
+	Asks bool
+
+	falls int // before
 }
 
 // master is a server that has served an acquisition.
@@ -33,20 +42,19 @@ type master struct {
 	doubtful  bool          // there was trouble: it may have failed over
 }
 
-// Plan returns for how many replicas a call to a master waits, and whether the master is to say how many there are, too. A master that had
-// none says so each time: no acknowledgement would ever be missed.
-func (s *Set) Plan(addr string, now clock.Instant) (wait int, asks bool) {
+// Plan returns the plan for a call to a master. A master that had no replicas says so each time: no acknowledgement would ever be missed.
+func (s *Set) Plan(addr string, now clock.Instant) Plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.masters[addr]
 	switch {
 	case m == nil, m.doubtful, m.answering == 0:
-		return 0, true
+		return Plan{0, true, s.falls}
 	case now.Sub(m.asking) >= asksEvery:
 		m.asking = now // the next call need not ask, too
-		return m.answering, true
+		return Plan{m.answering, true, s.falls}
 	}
-	return m.answering, false
+	return Plan{m.answering, false, s.falls}
 }
 
 // Doubt notes that a master did not answer, or was not one.
@@ -89,14 +97,14 @@ const (
 	Back         // they do again
 )
 
-// Judge returns what comes of a call that has waited for some replicas, given how many have acknowledged it. said is what the master said
+// Judge returns what comes of a call, given how many replicas have acknowledged it. said is what the master said
 // behind it; nil means that it was not asked. apart means that it was asked on a connection of its own, so that another server may have said it.
-func (s *Set) Judge(addr string, waited, acked int, said *Info, apart bool, now clock.Instant) (v Verdict, n News) {
+func (s *Set) Judge(addr string, p Plan, acked int, said *Info, apart bool, now clock.Instant) (v Verdict, n News) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.masters[addr]
 	switch {
-	case said == nil && waited > 0 && acked >= waited:
+	case said == nil && p.Wait > 0 && acked >= p.Wait:
 		return Enough, Nothing
 	case said == nil:
 		return Unknown, Nothing
@@ -111,13 +119,17 @@ func (s *Set) Judge(addr string, waited, acked int, said *Info, apart bool, now 
 		s.masters[addr] = m
 	}
 	left := len(said.Acked) < m.connected && now.Sub(m.asked) < failover
+	if left {
+		s.falls++
+	}
 	n = m.learn(said, now)
 	switch {
-	case left && (waited == 0 || acked < waited): // what it had not acknowledged may be lost, if it is the master now
+	// If a replica that has left is the master now, what it had not acknowledged may be lost. Another call may have found that it has left.
+	case left && p.Wait == 0, s.falls != p.falls && acked < p.Wait:
 		return TooFew, n
 	case acked >= m.answering:
 		return Enough, n
-	case waited < m.answering:
+	case p.Wait < m.answering:
 		return Again, n
 	case acked == 0:
 		return TooFew, n

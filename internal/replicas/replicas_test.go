@@ -15,7 +15,8 @@ const start = clock.Instant(1e12)
 type set struct {
 	*testing.T
 	Set
-	now clock.Instant
+	now  clock.Instant
+	plan Plan
 }
 
 // says is a master with replicas that have acknowledged so much.
@@ -25,14 +26,15 @@ func says(id string, offset int64, acked ...int64) *Info {
 
 func (s *set) plans(wait int, asks bool) {
 	s.Helper()
-	w, a := s.Plan("a", s.now)
-	require.Equal(s, wait, w, "waits")
-	require.Equal(s, asks, a, "asks")
+	s.plan = s.Plan("a", s.now)
+	require.Equal(s, wait, s.plan.Wait, "waits")
+	require.Equal(s, asks, s.plan.Asks, "asks")
 }
 
 func (s *set) judges(waited, acked int, said *Info, want Verdict, news News) {
 	s.Helper()
-	v, n := s.Judge("a", waited, acked, said, false, s.now)
+	s.plan.Wait = waited
+	v, n := s.Judge("a", s.plan, acked, said, false, s.now)
 	require.Equal(s, want, v)
 	require.Equal(s, news, n)
 }
@@ -107,6 +109,19 @@ func TestAReplicaThatLeaves(t *testing.T) {
 	s.judges(1, 0, says("x", 30), TooFew, Nothing)
 	s.plans(0, true)
 	s.judges(0, 0, says("x", 30), Enough, Nothing)
+}
+
+// TestTwoCallsMeetAReplicaThatLeaves: the second one knows by then that there is one less, but it was sent before.
+func TestTwoCallsMeetAReplicaThatLeaves(t *testing.T) {
+	t.Parallel()
+	s := two(t)
+	first, second := s.Plan("a", s.now), s.Plan("a", s.now)
+	for _, p := range []Plan{first, second} {
+		v, _ := s.Judge("a", p, 1, says("x", 20, 20), true, s.now)
+		require.Equal(t, TooFew, v)
+	}
+	s.plans(1, false)
+	s.judges(1, 1, nil, Enough, Nothing)
 }
 
 func TestAReplicaThatLeavesOnceItHasAcknowledged(t *testing.T) {
@@ -198,7 +213,7 @@ func TestAnotherServerSaysSo(t *testing.T) {
 	for _, said := range []*Info{says("y", 20, 20), {}} {
 		s := two(t)
 		s.judges(2, 1, nil, Unknown, Nothing)
-		v, n := s.Judge("a", 2, 1, said, true, s.now)
+		v, n := s.Judge("a", s.plan, 1, said, true, s.now)
 		require.Equal(t, TooFew, v)
 		require.Equal(t, Nothing, n)
 		s.plans(0, true)
@@ -231,9 +246,9 @@ func TestParse(t *testing.T) {
 func TestMastersAreApart(t *testing.T) {
 	t.Parallel()
 	s := two(t)
-	s.Set.Judge("b", 0, 0, says("z", 1), false, s.now)
+	s.Set.Judge("b", s.Plan("b", s.now), 0, says("z", 1), false, s.now)
 	s.plans(2, false)
-	wait, asks := s.Plan("b", s.now.Add(time.Second))
-	require.Zero(t, wait)
-	require.True(t, asks)
+	b := s.Plan("b", s.now.Add(time.Second))
+	require.Zero(t, b.Wait)
+	require.True(t, b.Asks)
 }

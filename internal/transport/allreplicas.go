@@ -21,9 +21,8 @@ func (c *Conn) sendToAll(ctx context.Context, node driver.Node, call wire.Call) 
 	}
 	written := int64(0) // how much the master had written when it had executed the call for the first time
 	for range maxRedirects {
-		acks := driver.Acks{Timeout: c.Acks.Timeout}
-		acks.Replicas, acks.Asks = c.replicas.Plan(addr, clock.Now())
-		acks.Asks = acks.Asks || written > 0
+		plan := c.replicas.Plan(addr, clock.Now())
+		acks := driver.Acks{Replicas: plan.Wait, Timeout: c.Acks.Timeout, Asks: plan.Asks || written > 0}
 		r = c.pipeAcked(ctx, node, call, &acks)
 		if r.Err != nil && (!r.Err.Replied() || r.Err.Stale) {
 			c.replicas.Doubt(addr)
@@ -39,7 +38,7 @@ func (c *Conn) sendToAll(ctx context.Context, node driver.Node, call wire.Call) 
 			return r
 		}
 		var v replicas.Verdict
-		if r.Err, v = c.judge(ctx, node, addr, &acks, &written); v != replicas.Again {
+		if r.Err, v = c.judge(ctx, node, addr, plan, &acks, &written); v != replicas.Again {
 			break
 		}
 	}
@@ -50,7 +49,9 @@ func (c *Conn) sendToAll(ctx context.Context, node driver.Node, call wire.Call) 
 }
 
 // judge returns what comes of a call that was granted, and the error of one that nobody may rely on.
-func (c *Conn) judge(ctx context.Context, node driver.Node, addr string, acks *driver.Acks, written *int64) (*fault.Error, replicas.Verdict) {
+func (c *Conn) judge(
+	ctx context.Context, node driver.Node, addr string, plan replicas.Plan, acks *driver.Acks, written *int64,
+) (*fault.Error, replicas.Verdict) {
 	v, news, said := replicas.Unknown, replicas.Nothing, (*replicas.Info)(nil)
 	for apart := false; v == replicas.Unknown; apart = true {
 		if apart { // only now is it of importance
@@ -67,7 +68,7 @@ func (c *Conn) judge(ctx context.Context, node driver.Node, addr string, acks *d
 				acks.Acked = min(acks.Acked, said.Have(*written))
 			}
 		}
-		v, news = c.replicas.Judge(addr, acks.Replicas, acks.Acked, said, apart, clock.Now())
+		v, news = c.replicas.Judge(addr, plan, acks.Acked, said, apart, clock.Now())
 	}
 	if news != replicas.Nothing && c.OnReplicas != nil {
 		c.OnReplicas(news == replicas.Hang, fmt.Errorf("%d of %d replicas acknowledged within %v", acks.Acked, len(said.Acked), acks.Timeout))
