@@ -48,7 +48,7 @@ func newClient(opts []Option, open driver.Open) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := open(driver.Config{CommandTimeout: s.Table.CommandTimeout, Batches: s.Crowd >= 0, Acks: s.Acks > 0})
+	d, err := open(driver.Config{CommandTimeout: s.Table.CommandTimeout, Batches: s.Crowd >= 0, Acks: s.Acks != 0})
 	if err != nil {
 		return nil, err
 	}

@@ -127,9 +127,18 @@ func WithLazyHandOver() Option {
 	}
 }
 
+// AllReplicas is the number of [WithReplicaAcks] that means as many as there are.
+const AllReplicas = -1
+
 // WithReplicaAcks makes an acquisition wait, for at most timeout, until n replicas have acknowledged it. If fewer do, the
 // lock is released and the acquisition fails with [ErrNotReplicated]. So a failover to one of those replicas does not lose
-// the lock. It ports checkLockSyncedSlaves and slavesSyncTimeout, but requires a number of replicas.
+// the lock. It ports checkLockSyncedSlaves and slavesSyncTimeout.
+//
+// With [AllReplicas], an acquisition waits for those that are connected to its server, and for none if there are none. So one setting
+// fits development, production and the time after a failover. If some hang, one acquisition waits for the timeout. That is logged, and the next
+// ones wait for the others, until those that hang are back. If none acknowledges it, or if a replica has just left, which may be a failover, the
+// acquisition fails. The user of Redis needs the right to INFO; without it, acquisitions fail. A master that has lost the connection to
+// all of its replicas locks without them: if it must not, give their number.
 //
 // Re-entries and renewals do not wait: a replica that has the holder gets them later, and a failover may shorten the lease.
 // The lease is over at once if the replica had not heard from its master for a whole lease, which min-replicas-to-write with
@@ -138,9 +147,9 @@ func WithLazyHandOver() Option {
 // The timeout is from 1 ms to half of the command timeout. An attempt that is refused may take as long, if a replica hangs.
 // The default is 0 replicas: acquisitions do not wait.
 func WithReplicaAcks(n int, timeout time.Duration) Option {
-	if n < 0 || n > maxReplicas {
+	if n < AllReplicas || n > maxReplicas {
 		return func(*settings) error {
-			return fmt.Errorf("%w: %d replicas out of range [0, %d]", ErrInvalidOption, n, maxReplicas)
+			return fmt.Errorf("%w: %d replicas: neither AllReplicas nor in [0, %d]", ErrInvalidOption, n, maxReplicas)
 		}
 	}
 	if n == 0 {

@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"internal/table", "internal/latch", "internal/driver", "internal/observe"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/table/internal/fairness", "internal/notice", "internal/lease",
-		"internal/owner", "internal/outcome", "internal/config", "internal/table/internal/place",
+		"internal/owner", "internal/outcome", "internal/config", "internal/table/internal/place", "internal/replicas",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -54,7 +54,7 @@ var permitted = map[string][]string{
 		"internal/wire",
 	},
 	"internal/pubsub":         {"internal/clock", "internal/driver", "internal/fault", "internal/queue", "internal/task", "internal/wire"},
-	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/replicas", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
 		"internal/clock", "internal/config", "internal/fault", "internal/lease", "internal/notice", "internal/outcome", "internal/owner",
@@ -70,6 +70,7 @@ var permitted = map[string][]string{
 	"internal/outcome":                 {"internal/clock", "internal/fault"},
 	"internal/lease":                   {"internal/clock"},
 	"internal/config":                  {"internal/clock"},
+	"internal/replicas":                {"internal/clock"},
 	"internal/table/internal/place":    {"internal/clock"},
 	"internal/task":                    {"internal/fault"},
 }
@@ -80,8 +81,8 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2876, "internal/group": 2795, "internal/client": 3518, "internal/pubsub": 1542,
-	"internal/transport": 1234, "internal/wire": 2000,
+	".": 2920, "internal/group": 2795, "internal/client": 3527, "internal/pubsub": 1542,
+	"internal/transport": 1347, "internal/wire": 2000,
 }
 
 // house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	// Table has the options on which decisions depend. New fills in Acks and Cluster.
 	Table config.Config
-	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any.
+	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any, and negative that it waits for all.
 	Acks       int
 	AckTimeout time.Duration
 	Sharded    pubsub.Mode
@@ -72,7 +72,7 @@ type Client struct {
 // New returns a client that locks through a driver. It sends nothing, and starts no goroutine yet.
 func New(cfg Config, d driver.Driver) *Client {
 	info := d.Info()
-	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
+	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks != 0, info.Cluster
 	c := &Client{cfg: cfg, tasks: task.New(), stopping: make(chan struct{})}
 	c.tasks.OnPanic(c.panicked)
 	d = driver.Checked(d, c.panicked)
@@ -81,8 +81,8 @@ func New(cfg Config, d driver.Driver) *Client {
 		c.Log(notice.Entry{Message: notice.LogObserverPanicked, Err: err})
 	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
-	if cfg.Acks > 0 {
-		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
+	if cfg.Acks != 0 {
+		send.Acks, send.OnReplicas = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}, c.onReplicas
 	}
 	if cfg.Identity != nil {
 		c.identity = &identity{client: c}

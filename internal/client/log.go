@@ -51,6 +51,15 @@ func (c *Client) write(e notice.Entry, run func(log func())) {
 	})
 }
 
+// onReplicas logs that replicas hang, or that none does any more.
+func (c *Client) onReplicas(hang bool, err error) {
+	what := notice.LogReplicasBack
+	if hang {
+		what = notice.LogReplicasHang
+	}
+	c.Log(notice.Entry{Message: what, Err: err})
+}
+
 // panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
 func (c *Client) panicked(err error) {
 	if c.panics.CompareAndSwap(false, true) {

@@ -96,10 +96,15 @@ type Info struct {
 	Dials *Dials
 }
 
-// Acks is how many replicas must acknowledge a call, and within which time.
+// Acks is how many replicas must acknowledge a call, and within which time. A pipeline has its own, which has the replies when it is over.
 type Acks struct {
-	Replicas int
+	Replicas int // zero sends no WAIT; negative means all, which is for the transport alone
 	Timeout  time.Duration
+	Asks     bool // sends INFO replication behind all
+
+	Acked   int          // how many have acknowledged the last call; negative if Redis refused WAIT
+	Info    string       // the reply to INFO replication
+	InfoErr *fault.Error // why there is none
 }
 
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.

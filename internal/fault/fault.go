@@ -62,9 +62,9 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Needs returns the error with flags of rlock doctor, without which that may not look for the right that is missing.
+// Needs returns the error with flags of rlock doctor, without which that may not look for the right that is missing. The first flags stay.
 func (e *Error) Needs(flags ...string) *Error {
-	if !e.Denied() {
+	if !e.Denied() || e.flags != "" {
 		return e
 	}
 	needs := *e

@@ -46,6 +46,8 @@ var (
 
 // The messages about a client.
 var (
+	LogReplicasHang     = &Message{"replicas do not acknowledge acquisitions; nobody waits for them until they do again", slog.LevelWarn}
+	LogReplicasBack     = &Message{"no replica hangs any more", slog.LevelInfo}
 	LogNoIdentity       = &Message{"Redis refuses to keep the identity of this client", slog.LevelWarn}
 	LogObserverPanicked = &Message{"an observer panicked", slog.LevelWarn}
 	LogUserPanicked     = &Message{"application code panicked, for example in a hook of the redis client", slog.LevelError}

@@ -34,7 +34,15 @@ func (c *Conn) sendAckedOnce(ctx context.Context, call wire.Call) wire.Reply {
 	if err != nil {
 		return wire.Reply{N: -1, Err: unsent(err)}
 	}
+	if c.Acks.Replicas < 0 {
+		return c.sendToAll(ctx, node, call)
+	}
+	acks := *c.Acks
+	return c.pipeAcked(ctx, node, call, &acks)
+}
+
+func (c *Conn) pipeAcked(ctx context.Context, node driver.Node, call wire.Call, acks *driver.Acks) wire.Reply {
 	var out [1]wire.Reply
-	c.driver.Pipe(ctx, node, []wire.Call{call}, c.Acks, out[:])
+	c.driver.Pipe(ctx, node, []wire.Call{call}, acks, out[:])
 	return out[0]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/replicas"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -21,8 +22,9 @@ import (
 type Config struct {
 	// CommandTimeout bounds how long a command may go without a reply.
 	CommandTimeout time.Duration
-	// Acks says which replicas acknowledge a call that asks for it. Nil means none.
-	Acks *driver.Acks
+	// Acks says which replicas acknowledge a call that asks for it. Nil means none. OnReplicas is told that some hang, or none any more.
+	Acks       *driver.Acks
+	OnReplicas func(hang bool, err error)
 	// Crowd is how many calls may be under way to a node outside pipelines; New limits it to Slots. Further calls are gathered
 	// into pipelines, if the driver has connections for them. Negative means that none is gathered.
 	Crowd int
@@ -43,11 +45,12 @@ type Conn struct {
 	spare   int  // how many more may be while others are stuck
 	bySlot  atomic.Bool
 
-	errands sync.Pool   // of *errand
-	pool    sync.Pool   // of *batch
-	lane    *lane       // outside clusters
-	lanes   sync.Map    // of a cluster: the node's address -> *lane
-	routed  atomic.Bool // a node of the cluster was found, so that finding another one waits for nothing
+	replicas replicas.Set
+	errands  sync.Pool   // of *errand
+	pool     sync.Pool   // of *batch
+	lane     *lane       // outside clusters
+	lanes    sync.Map    // of a cluster: the node's address -> *lane
+	routed   atomic.Bool // a node of the cluster was found, so that finding another one waits for nothing
 
 	publisher func(key string) wire.Publish
 	stale     func(*fault.Error)

@@ -195,10 +195,22 @@ func acks(t *testing.T, open Open) {
 	require.Nil(t, out[0].Err, "a refusal waits for nothing")
 	require.False(t, out[0].Acquired())
 	redistest.Start(t, "--replicaof", "127.0.0.1 "+master.Addr[len("127.0.0.1:"):])
+	some := &driver.Acks{Replicas: 1, Timeout: time.Second}
 	redistest.Eventually(t, "the replica acknowledges", func() bool {
-		d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Fenced, NewName(), "a:1")}, &driver.Acks{Replicas: 1, Timeout: time.Second}, out)
+		d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Fenced, NewName(), "a:1")}, some, out)
 		return out[0].Err == nil
 	})
+	require.Equal(t, 1, some.Acked)
+	require.Empty(t, some.Info)
+	for _, replicas := range []int{0, 1} {
+		asks := &driver.Acks{Replicas: replicas, Timeout: time.Second, Asks: true}
+		d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Fenced, NewName(), "a:1")}, asks, out)
+		require.Nil(t, out[0].Err)
+		require.Nil(t, asks.InfoErr)
+		require.Equal(t, replicas, asks.Acked)
+		require.Contains(t, asks.Info, "role:master\r\n")
+		require.Contains(t, asks.Info, "connected_slaves:1\r\n")
+	}
 }
 
 func raw(t *testing.T, open OpenAlone) {

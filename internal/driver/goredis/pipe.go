@@ -38,6 +38,9 @@ type pipe struct {
 	out    []wire.Reply
 }
 
+// waits reports whether WAIT follows each call.
+func (p *pipe) waits() bool { return p.acks != nil && p.acks.Replicas > 0 }
+
 // send sends the calls with these indexes, by digest or in full, and writes their replies. It returns the indexes of
 // the calls whose scripts Redis does not know.
 func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
@@ -45,21 +48,26 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	ctx = p.driver.deadlines.Within(ctx, sent)
 	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]*block, len(indexes))
-	var waits []noRetry
-	if p.acks != nil {
-		waits = make([]noRetry, len(indexes))
-	}
+	waits, info := make([]noRetry, 0, 1), noRetry{redis.NewCmd(ctx, "info", "replication")}
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
 		cmds[i].first.doubt = full && p.out[at].Repeated
 		_ = pipeline.Process(ctx, p.route.aim(cmds[i].once())) // queues; cannot fail
-		if p.acks != nil {
-			waits[i] = noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))}
+		if p.waits() {
+			waits = append(waits, noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))})
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
+	if p.acks != nil && p.acks.Asks {
+		_ = pipeline.Process(ctx, p.route.aim(info))
+	}
 	_, execErr := pipeline.Exec(ctx)
 	took := time.Since(sent)
+	if p.acks != nil && p.acks.Asks {
+		ownError(info, execErr)
+		p.acks.Info, _ = info.Val().(string)
+		p.acks.InfoErr = p.driver.classify(info.Err())
+	}
 	for i, at := range indexes {
 		ownError(cmds[i].once(), execErr)
 		err := cmds[i].cmd.Err()
@@ -70,7 +78,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 			continue
 		}
 		r := p.driver.reply(cmds[i], err, &p.calls[at])
-		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
+		if p.waits() && r.Acquired() { // a refusal has written nothing to wait for
 			ownError(waits[i], execErr)
 			acks, err := waits[i].Int64()
 			r = p.acks.Acknowledged(r, acks, p.driver.classify(err))

@@ -116,11 +116,19 @@ func TestAWaitCommandWhoseReplyIsLostIsSentAgain(t *testing.T) {
 func clusterAcks(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
 	t.Helper()
 	rdb := cluster.Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second))
-	lock := client.NewLock(testkit.NewName())
-	for range 3 {
-		require.NoError(t, lock.Lock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-		cluster.MoveSlot(t, lock.Name())
+	for _, n := range []int{1, rlock.AllReplicas} {
+		client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(n, 2*time.Second))
+		lock := client.NewLock(testkit.NewName())
+		for range 3 {
+			require.NoError(t, lock.Lock(t.Context()))
+			if n < 0 {
+				replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t).Conn()
+				require.NoError(t, replica.ReadOnly(t.Context()).Err())
+				require.EqualValues(t, 1, testkit.Must(replica.Exists(t.Context(), lock.Name()).Result()))
+				require.NoError(t, replica.Close())
+			}
+			require.NoError(t, lock.Unlock(t.Context()))
+			cluster.MoveSlot(t, lock.Name())
+		}
 	}
 }

@@ -2,6 +2,7 @@ package trouble
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,8 +74,18 @@ func TestALossyFailoverIsReported(t *testing.T) {
 
 func TestAnAcknowledgedLockSurvivesALossyFailover(t *testing.T) {
 	t.Parallel()
+	for _, n := range []int{1, rlock.AllReplicas} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			survivesALossyFailover(t, n)
+		})
+	}
+}
+
+func survivesALossyFailover(t *testing.T, acks int) {
+	t.Helper()
 	p := testkit.NewPair(t)
-	client, other := p.Client(rlock.WithReplicaAcks(1, time.Second)), p.Client()
+	client, other := p.Client(rlock.WithReplicaAcks(acks, time.Second)), p.Client()
 	name := testkit.NewName()
 	hold, err := client.NewLock(name).Acquire(t.Context())
 	require.NoError(t, err)

@@ -121,7 +121,7 @@ func (s *Server) infoReplication() string {
 		state := map[bool]string{true: "online", false: "wait_bgsave"}[r.up]
 		fmt.Fprintf(&text, "slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged)
 	}
-	return text.String() + lines("master_repl_offset", s.offset)
+	return text.String() + lines("master_replid", fmt.Sprintf("%040x", s.history), "master_repl_offset", s.offset)
 }
 
 func (s *Server) infoCommands() string {

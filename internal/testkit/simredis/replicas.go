@@ -22,6 +22,7 @@ type Replica struct {
 // replication is what a master knows about its replicas.
 type replication struct {
 	offset   int64 // how many writes there were
+	history  int64 // counts the failovers before: each begins a new history of writes
 	replicas []*Replica
 }
 
@@ -99,7 +100,7 @@ func (r *Replica) Acknowledge() {
 // Promote makes the replica a master of its own, as a failover does. What it has not applied is lost. Its old master forgets it.
 func (r *Replica) Promote() *Server {
 	r.Cut()
-	r.offset = r.master.applied
+	r.offset, r.history = r.master.applied, r.of.history+1
 	r.leaveMaster()
 	return r.Server
 }

@@ -37,7 +37,8 @@ func (s *Scene) drawTopology(r *rand.Rand) {
 	}
 	if r.IntN(3) == 0 {
 		s.Acks = time.Second
-		s.Options = append(s.Options, rlock.WithReplicaAcks(1, s.Acks))
+		n := []int{1, rlock.AllReplicas}[r.IntN(2)]
+		s.Options = append(s.Options, rlock.WithReplicaAcks(n, s.Acks))
 	}
 }
 

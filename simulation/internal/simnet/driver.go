@@ -159,6 +159,11 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 		cmds[i] = simredis.Command(&calls[at], p.full)
 	}
 	replies, err := p.to.send(request{cmds: cmds, asked: p.asked, acks: acks}, d.cfg.CommandTimeout)
+	if acks != nil && acks.Asks {
+		if acks.Info, acks.InfoErr = "", err; err == nil {
+			acks.Info, acks.InfoErr = said(replies[len(replies)-1].value, d.routes.cluster)
+		}
+	}
 	for i, at := range p.indexes {
 		if err != nil {
 			out[at] = driver.Failed(err)
@@ -175,10 +180,18 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 			}
 		}
 		out[at] = simredis.Replied(&calls[at], replies[i].value, d.routes.cluster)
-		if acks != nil && out[at].Acquired() {
+		if acks != nil && acks.Replicas > 0 && out[at].Acquired() {
 			out[at] = acks.Acknowledged(out[at], replies[i].replicas, nil)
 		}
 	}
+}
+
+// said returns the reply to INFO.
+func said(v any, cluster bool) (string, *fault.Error) {
+	if refused, failed := v.(simredis.Err); failed {
+		return "", driver.Rejected(refused, string(refused), cluster)
+	}
+	return text(v), nil
 }
 
 // elsewhere returns the link to the server to which a node of a cluster redirects, or nil.

@@ -140,7 +140,7 @@ func (t *trip) usual() ([]answer, *fault.Error) {
 	}
 	replies := t.execute()
 	if t.acks != nil {
-		t.awaitReplicas(replies)
+		replies = t.awaitReplicas(replies)
 	}
 	time.Sleep(t.back)
 	if !t.passes(t.back) || t.Dead() {
@@ -169,14 +169,20 @@ func (t *trip) execute() []answer {
 	return replies
 }
 
-// awaitReplicas waits for the replicas that are to acknowledge each command, unless the server has refused it.
-func (t *trip) awaitReplicas(replies []answer) {
+// awaitReplicas waits for the replicas that are to acknowledge each command, unless the server has refused it. It adds what the server then says
+// about its replicas, if it is asked.
+func (t *trip) awaitReplicas(replies []answer) []answer {
 	for i := range replies {
 		if _, refused := replies[i].value.(simredis.Err); refused {
 			continue
 		}
 		replies[i].replicas = t.server.acknowledged(replies[i].offset, t.acks.Replicas, t.acks.Timeout)
 	}
+	if t.acks.Asks {
+		info, _ := t.server.execute(t.Link, []string{"INFO", "replication"}, false)
+		replies = append(replies, answer{value: info})
+	}
+	return replies
 }
 
 // executeAfter runs the commands later, although nobody waits for their replies.

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/doctor"
 )
 
@@ -64,7 +66,7 @@ The checks, with their exit codes:
 	}
 	f := cmd.Flags()
 	f.DurationVar(&opts.Lease, "lease", 30*time.Second, "the shortest lease that the services use (WithWatchdogTimeout)")
-	f.IntVar(&opts.Acks, "acks", 0, "how many replicas the services wait for (WithReplicaAcks)")
+	f.Var((*acks)(&opts.Acks), "acks", "how many replicas the services wait for (WithReplicaAcks), or all (AllReplicas)")
 	f.StringSliceVar(&opts.Kinds, "kinds", nil, "what the services use, of "+strings.Join(doctor.Kinds(), ", ")+" (default: lock)")
 	f.StringVar(&opts.User, "services-user", "", "examine the rights of this user of Redis instead of one's own")
 	f.BoolVar(&opts.RedLock, "redlock", false, "this is one member of red locks")
@@ -73,6 +75,34 @@ The checks, with their exit codes:
 	f.BoolVar(&asJSON, "json", false, "one object")
 	return cmd
 }
+
+// acks is a number of replicas, as a flag.
+type acks int
+
+// String returns the number.
+func (a *acks) String() string {
+	if *a == rlock.AllReplicas {
+		return "all"
+	}
+	return strconv.Itoa(int(*a))
+}
+
+// Set takes a number in.
+func (a *acks) Set(text string) error {
+	if text == "all" {
+		*a = rlock.AllReplicas
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return errors.New("neither a number nor all")
+	}
+	*a = acks(n)
+	return nil
+}
+
+// Type returns what the help calls it.
+func (*acks) Type() string { return "number" }
 
 func checks() string {
 	var text strings.Builder

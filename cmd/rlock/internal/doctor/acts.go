@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ var acts = []act{
 	{
 		name: replicated, works: "they acknowledged an acquisition (WAIT)", run: acknowledged,
 		opts: func(o Options) rlock.Option {
-			return rlock.WithReplicaAcks(max(1, o.Acks), min(time.Second, o.timeout()/2))
+			return rlock.WithReplicaAcks(cmp.Or(o.Acks, 1), min(time.Second, o.timeout()/2))
 		},
 	},
 }

@@ -51,7 +51,7 @@ type Options struct {
 	Prefix string
 	// Lease is the shortest lease in use. Zero means 30 s, the default of [rlock.WithWatchdogTimeout].
 	Lease time.Duration
-	// Acks is how many replicas acquisitions wait for: see [rlock.WithReplicaAcks].
+	// Acks is how many replicas acquisitions wait for, or [rlock.AllReplicas]: see [rlock.WithReplicaAcks].
 	Acks int
 	// Kinds are what must work for the user: see [Kinds]. None means locks. Rights that other kinds need are a note.
 	Kinds []string
@@ -147,7 +147,7 @@ func (o Options) check() error {
 	if o.Try && o.User != "" {
 		return fmt.Errorf("%w: a try acts as the user that connects, and not as another one", rlock.ErrInvalidOption)
 	}
-	if o.Lease < 0 || o.Acks < 0 {
+	if o.Lease < 0 || o.Acks < rlock.AllReplicas {
 		return fmt.Errorf("%w: a negative lease or number of replicas", rlock.ErrInvalidOption)
 	}
 	return nil

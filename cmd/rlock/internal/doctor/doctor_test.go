@@ -147,7 +147,7 @@ func TestThePasswordIsWrong(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	for _, opts := range []Options{{Kinds: []string{"atomic"}}, {Acks: -1}, {Lease: -1}} {
+	for _, opts := range []Options{{Kinds: []string{"atomic"}}, {Acks: -2}, {Lease: -1}} {
 		_, err := Examine(t.Context(), rdb, opts)
 		require.ErrorIs(t, err, rlock.ErrInvalidOption)
 	}

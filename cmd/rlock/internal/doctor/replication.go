@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
 )
 
 // replica is what a master says about one of its replicas.
@@ -55,18 +57,29 @@ const ackTime = 500 * time.Millisecond
 // acks looks whether acquisitions get the acknowledgements that they wait for, by waiting for the same without having written.
 func acks(ctx context.Context, d *deployment) (all []Finding) {
 	if d.opts.Acks == 0 {
-		text := "The services do not wait for replicas."
-		if n := d.fewest(); n > 0 {
-			text = fmt.Sprintf("The services do not wait for replicas. WithReplicaAcks could wait for %d.", n)
+		if d.most() > 0 {
+			return []Finding{found(nil, Note,
+				"The services do not wait for replicas: a failover may lose a lock that was just acquired. WithReplicaAcks(AllReplicas, …) waits for those that are connected.")}
 		}
-		return []Finding{found(nil, OK, "%s", text)}
+		return []Finding{found(nil, OK, "The services do not wait for replicas.")}
 	}
 	for _, n := range d.masters() {
+		wanted := d.opts.Acks
+		if wanted == rlock.AllReplicas {
+			wanted = n.online()
+		}
 		// Client.Wait has a timeout of its own, because that of the client may be shorter than ackTime.
-		have, err := n.rdb.Wait(ctx, d.opts.Acks, ackTime).Result()
+		have, err := n.rdb.Wait(ctx, wanted, ackTime).Result()
 		var reply redis.Error
 		switch {
-		case err == nil && have < int64(d.opts.Acks):
+		case d.opts.Acks == rlock.AllReplicas && n.infoErr != nil && denied(n.infoErr):
+			all = append(all, found(n, Problem,
+				"The user may not ask for INFO replication, so every acquisition WithReplicaAcks(AllReplicas) fails: grant +info (%s).", why(n.infoErr)).at(rightsPage))
+		case err == nil && d.opts.Acks == rlock.AllReplicas && have < int64(wanted):
+			all = append(all, found(n, Warning,
+				"%d of the %d replicas that are connected acknowledged in %v. Acquisitions go on without the others, but fail (ErrNotReplicated) if none does. Look at their logs.",
+				have, wanted, ackTime))
+		case err == nil && have < int64(wanted):
 			all = append(all, found(n, Problem,
 				"%d replicas acknowledged in %v, and WithReplicaAcks(%d) waits for more: acquisitions fail (ErrNotReplicated). Add replicas, or wait for fewer.",
 				have, ackTime, d.opts.Acks))
@@ -84,21 +97,22 @@ func acks(ctx context.Context, d *deployment) (all []Finding) {
 	return all
 }
 
-// fewest returns how many replicas each master has at least.
-func (d *deployment) fewest() int {
-	fewest := -1
-	for _, n := range d.masters() {
-		online := 0
-		for _, r := range n.replicas() {
-			if r.online {
-				online++
-			}
-		}
-		if fewest < 0 || online < fewest {
-			fewest = online
+// online returns how many replicas of a master can acknowledge.
+func (n *node) online() (online int) {
+	for _, r := range n.replicas() {
+		if r.online {
+			online++
 		}
 	}
-	return max(fewest, 0)
+	return online
+}
+
+// most returns how many replicas a master has at most.
+func (d *deployment) most() (most int) {
+	for _, n := range d.masters() {
+		most = max(most, n.online())
+	}
+	return most
 }
 
 // demotion looks at min-replicas-to-write, by which a master that was replaced without noticing it stops accepting renewals, and one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestReplicationUnderSentinel(t *testing.T) {
 	rdb, master := sentinel.Client(t), sentinel.Master.Client(t)
 	redistest.EventuallyWithin(t, 20*time.Second, "the replicas are online", func() bool {
 		return fields(master.Info(t.Context(), "replication").Val())["connected_slaves"] == "2" &&
-			(&deployment{nodes: []*node{{master: true, info: fields(master.Info(t.Context(), "replication").Val())}}}).fewest() == 2
+			(&deployment{nodes: []*node{{master: true, info: fields(master.Info(t.Context(), "replication").Val())}}}).most() == 2
 	})
 	set := func(name, value string) {
 		require.NoError(t, master.ConfigSet(t.Context(), name, value).Err())
@@ -29,7 +30,9 @@ func TestReplicationUnderSentinel(t *testing.T) {
 	requireOnly(t, of, OK, "")
 	require.Equal(t, 19, r.ExitCode(), "demotion is a warning")
 	_, of = examine(t, rdb, Options{}, "acks")
-	requireOnly(t, of, OK, "could wait for 2")
+	requireOnly(t, of, Note, "WithReplicaAcks(AllReplicas, …) waits for those that are connected")
+	_, of = examine(t, rdb, Options{Acks: rlock.AllReplicas}, "acks")
+	requireOnly(t, of, OK, "")
 	r, of = examine(t, rdb, Options{Acks: 3}, "acks")
 	requireOnly(t, of, Problem, "2 replicas acknowledged")
 	require.Equal(t, 18, r.ExitCode())
@@ -65,6 +68,17 @@ func TestReplicationUnderSentinel(t *testing.T) {
 	})
 	_, of = examine(t, rdb, Options{Lease: 2 * time.Second}, "replicas")
 	requireOnly(t, of, Warning, "is behind")
+	_, of = examine(t, rdb, Options{Acks: rlock.AllReplicas}, "acks")
+	requireOnly(t, of, Warning, "1 of the 2 replicas that are connected acknowledged")
+}
+
+func TestNobodyMayAskForReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	needsRedis7(t, server.Client(t))
+	r, of := examine(t, limited(t, server, "~*", "&*", "+@all", "-info"), Options{Acks: rlock.AllReplicas}, "acks")
+	requireOnly(t, of, Problem, "grant +info")
+	require.Equal(t, 13, r.ExitCode(), "rights names it too")
 }
 
 func TestNobodyMayWait(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-rlock/rlock"
 )
 
 // rights compares what the user may do with the table in SECURITY.md, on every node, because each has its own users. ACL DRYRUN judges
@@ -93,8 +95,11 @@ func (d *deployment) needed() (names []string) {
 		of, _ := rowsOf(kind)
 		names = append(names, of...)
 	}
-	if d.opts.Acks > 0 {
+	switch {
+	case d.opts.Acks > 0:
 		names = append(names, "WithReplicaAcks")
+	case d.opts.Acks == rlock.AllReplicas:
+		names = append(names, "WithReplicaAcks(AllReplicas)")
 	}
 	if d.cluster {
 		names = append(names, "a Cluster")

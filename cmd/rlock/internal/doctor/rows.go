@@ -55,6 +55,7 @@ var rows = []row{
 			"+zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
 	},
 	{name: "WithReplicaAcks", rules: "+wait"},
+	{name: "WithReplicaAcks(AllReplicas)", rules: "+wait +info"},
 	{name: "Lock.Inspect, in addition to the kind", rules: "+hget +hscan +hmget +type"},
 	{name: "a Cluster", rules: "+cluster|slots +command +asking"},
 	{
