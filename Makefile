@@ -196,7 +196,7 @@ schedules: ## run the tests in virtual time, each COUNT times, with drawn orders
 		RLOCK_NO_REDIS=1 $(GO) test -overlay $$overlay -short -cpu 1 -parallel 1 -count=$(COUNT) -timeout $(TIMEOUT) $(BUBBLES)
 
 .PHONY: bench
-bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
+bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 35 minutes
 	cd bench && $(GO) run . -write ../docs
 
 .PHONY: bench-check

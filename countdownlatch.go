@@ -45,12 +45,7 @@ func (l *CountDownLatch) in() *client.Latch {
 
 // Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
 // empty name.
-func (l *CountDownLatch) Name() string {
-	if l == nil {
-		return ""
-	}
-	return l.l.Name()
-}
+func (l *CountDownLatch) Name() string { return l.in().Lock().Name() }
 
 // TrySetCount sets the count to n if the latch has none, and reports whether it did. It ports trySetCount. False means that the
 // latch has a count already, which stays as it is. n is from 1 to 2^53-1; otherwise the error is [ErrInvalidOption]. (Redisson
@@ -110,4 +105,7 @@ func (l *CountDownLatch) Await(ctx context.Context, opts ...AcquireOption) error
 func (l *CountDownLatch) Delete(ctx context.Context) (bool, error) { return l.in().Delete(ctx) }
 
 // LogValue implements [slog.LogValuer] with the name and the kind.
-func (l *CountDownLatch) LogValue() slog.Value { return l.in().LogValue() }
+func (l *CountDownLatch) LogValue() slog.Value { return l.in().Lock().LogValue("latch") }
+
+// String implements [fmt.Stringer]: the kind and the name.
+func (l *CountDownLatch) String() string { return l.in().Lock().Text("count-down latch") }

@@ -156,3 +156,11 @@ func (e *Election) Inspect(ctx context.Context) (LockInfo, error) {
 	}
 	return e.lock.Inspect(ctx)
 }
+
+// String implements [fmt.Stringer]: that it is an election, and its name.
+func (e *Election) String() string {
+	if e == nil {
+		return (*Lock)(nil).in().Text("election")
+	}
+	return e.lock.in().Text("election")
+}

@@ -61,6 +61,9 @@ func (h *Hold) Token() Token { return Token(h.in().Token()) }
 // [Semaphore.Release] understand. It is nil for all other holds.
 func (h *Hold) PermitIDs() []string { return h.in().PermitIDs() }
 
+// String returns the kind and the name of the lock, and the token if there is one. It implements [fmt.Stringer].
+func (h *Hold) String() string { return h.in().String() }
+
 // LogValue returns the name of the lock, the token if there is one, and the deadline, for a log line. It implements
 // [slog.LogValuer].
 func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }

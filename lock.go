@@ -60,12 +60,7 @@ func (l *Lock) member() client.Member { return l.in() }
 
 // Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
 // empty name.
-func (l *Lock) Name() string {
-	if l == nil {
-		return ""
-	}
-	return l.l.Name()
-}
+func (l *Lock) Name() string { return l.in().Name() }
 
 // Lock waits until the context's owner holds the lock. An owner that holds it already re-enters. It ports lock and
 // lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says. Lock waits for the end of an
@@ -270,4 +265,7 @@ func logTo(m client.Member, what *notice.Message, err error) {
 }
 
 // LogValue returns the name and the kind of the lock, for a log line. It implements [slog.LogValuer].
-func (l *Lock) LogValue() slog.Value { return l.in().LogValue() }
+func (l *Lock) LogValue() slog.Value { return l.in().LogValue("lock") }
+
+// String returns the kind and the name of the lock, such as: fair lock "a". A name is cut at 64 characters. It implements [fmt.Stringer].
+func (l *Lock) String() string { return l.in().Text("") }

@@ -46,6 +46,9 @@ func (m *MultiLock) in() *group.Group {
 
 func (m *MultiLock) member() client.Member { return m.in() }
 
+// String implements [fmt.Stringer]: the kind and the names of the locks.
+func (m *MultiLock) String() string { return m.in().Text("multi lock") }
+
 // LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
 func (m *MultiLock) LogValue() slog.Value { return m.in().LogValue() }
 

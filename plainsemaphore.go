@@ -56,23 +56,21 @@ func (s *PlainSemaphore) in() *client.Semaphore {
 	return &s.s
 }
 
-func (s *PlainSemaphore) member() client.Member {
+// lock returns what acquires permits, or nil.
+func (s *PlainSemaphore) lock() *client.Lock {
 	if s == nil {
-		return (*client.Lock)(nil)
+		return nil
 	}
 	return &s.s.Lock
 }
+
+func (s *PlainSemaphore) member() client.Member { return s.lock() }
 
 var _ Acquirer = (*PlainSemaphore)(nil)
 
 // Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
 // empty name.
-func (s *PlainSemaphore) Name() string {
-	if s == nil {
-		return ""
-	}
-	return s.s.Name()
-}
+func (s *PlainSemaphore) Name() string { return s.lock().Name() }
 
 // Acquire waits until it has a permit, or as many as [Permits] says, all at once. It ports acquire, and is [Semaphore.Acquire]
 // without leases: [Lease] and [RenewedLease] are refused with [ErrInvalidOption]. Permits is from 1 to 2^31-1.
@@ -138,4 +136,7 @@ func (s *PlainSemaphore) DrainPermits(ctx context.Context) (int, error) { return
 func (s *PlainSemaphore) Delete(ctx context.Context) (bool, error) { return s.in().Delete(ctx) }
 
 // LogValue implements [slog.LogValuer] with the name and the kind.
-func (s *PlainSemaphore) LogValue() slog.Value { return s.in().LogValue() }
+func (s *PlainSemaphore) LogValue() slog.Value { return s.lock().LogValue("semaphore") }
+
+// String implements [fmt.Stringer]: the kind and the name.
+func (s *PlainSemaphore) String() string { return s.lock().Text("plain semaphore") }

@@ -42,6 +42,9 @@ func (r *RedLock) in() *group.Group {
 
 func (r *RedLock) member() client.Member { return r.in() }
 
+// String implements [fmt.Stringer]: the kind and the names of the locks.
+func (r *RedLock) String() string { return r.in().Text("red lock") }
+
 // LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
 func (r *RedLock) LogValue() slog.Value { return r.in().LogValue() }
 

@@ -75,23 +75,21 @@ func (s *Semaphore) in() *client.Semaphore {
 	return &s.s
 }
 
-func (s *Semaphore) member() client.Member {
+// lock returns what acquires permits, or nil.
+func (s *Semaphore) lock() *client.Lock {
 	if s == nil {
-		return (*client.Lock)(nil)
+		return nil
 	}
 	return &s.s.Lock
 }
+
+func (s *Semaphore) member() client.Member { return s.lock() }
 
 var _ Acquirer = (*Semaphore)(nil)
 
 // Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
 // empty name.
-func (s *Semaphore) Name() string {
-	if s == nil {
-		return ""
-	}
-	return s.s.Name()
-}
+func (s *Semaphore) Name() string { return s.lock().Name() }
 
 // Acquire waits until it has a permit, or as many as [Permits] says, all at once. It ports acquire. It is [Lock.Acquire] for
 // permits: [Wait], [Lease] and [RenewedLease] mean the same, and the errors are the same. If nobody has set the semaphore up, the
@@ -213,4 +211,7 @@ func (s *Semaphore) LeaseOf(ctx context.Context, id string) (time.Duration, erro
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) { return s.in().Delete(ctx) }
 
 // LogValue implements [slog.LogValuer] with the name and the kind.
-func (s *Semaphore) LogValue() slog.Value { return s.in().LogValue() }
+func (s *Semaphore) LogValue() slog.Value { return s.lock().LogValue("semaphore") }
+
+// String implements [fmt.Stringer]: the kind and the name.
+func (s *Semaphore) String() string { return s.lock().Text("semaphore") }

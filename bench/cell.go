@@ -3,11 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 )
+
+// oneName is the name of the lock in cells that have one.
+const oneName = "bench:one"
 
 // Cell describes one measurement: a scenario of one size with one library. A child process receives it as JSON.
 type Cell struct {
@@ -22,6 +26,8 @@ type Cell struct {
 	Names      int           // of locks; zero means one per goroutine
 	Permits    int           // of a semaphore that all goroutines share; zero means that they take locks
 	Hold       time.Duration // how long an owner keeps the lock
+	Together   int           // locks that are taken as one; zero means a single lock
+	RoundTrip  time.Duration // what a network adds to each; zero means none
 	Locks      int           // held or waited for
 	Lease      time.Duration // zero means the library's default
 	Poll       time.Duration // the interval of libraries that poll; zero means 1 ms
@@ -51,6 +57,9 @@ func (c *Cell) opening() time.Duration {
 
 // lease returns the cell's lease, or rlock's default if it has none.
 func (c *Cell) lease() time.Duration { return cmp.Or(c.Lease, 30*time.Second) }
+
+// leaseMs is lease in milliseconds, as a word of a command.
+func (c *Cell) leaseMs() string { return strconv.FormatInt(c.lease().Milliseconds(), 10) }
 
 // poll returns the poll interval. The libraries' own intervals would dominate the figures, so each size uses the best one
 // of 1, 2, 5, 10 and 20 ms.
@@ -120,6 +129,7 @@ const (
 	mLeft       = "left waiting"   // for a free lock, when all others had finished
 	mGoroutines = "goroutines"
 	mRate       = "commands/s"
+	mSettled    = "settled after s"
 	mBytes      = "bytes per lock"
 	mStack      = "stack bytes per lock"
 	mLost       = "lost"

@@ -34,7 +34,7 @@ func (o *Outcome) run(ctx context.Context, c Cell) error {
 		return err
 	}
 	switch c.Scenario {
-	case "S1", "S13":
+	case "S1", "S13", "S15":
 		o.Metrics, err = runPair(ctx, c, lib)
 	case "S2", "S3", "S4", "S8", "S9", "S10", "S11", "S14":
 		o.Tally, err = runLoops(ctx, c, lib)

@@ -27,7 +27,7 @@ type version struct {
 const (
 	compareRounds = 12 // per scenario, unless -rounds says otherwise
 	compareScale  = 0.4
-	countedRounds = 3 // of S6, whose figures are counts
+	countedRounds = 3 // of S6 and S7, whose figures are counts
 )
 
 // compare measures the rlock of another checkout (old) beside the rlock of this build (new), and writes the medians and
@@ -45,16 +45,13 @@ func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error 
 			return err
 		}
 	}
-	scs, watch := compared()
+	scs, watch := compared(&o)
 	found := make(map[string]samples)
 	for _, sc := range scs {
-		if !o.runs(sc.id) {
-			continue
-		}
 		switch {
 		case o.rounds > 0:
 			sc = sc.inRounds(o.rounds)
-		case sc.id == "S6":
+		case sc.id == "S6" || sc.id == "S7":
 			sc.rounds = countedRounds
 		case !sc.whole:
 			sc.rounds = compareRounds
@@ -73,8 +70,9 @@ func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error 
 	return writeComparison(out, found, watch, others)
 }
 
-// compared returns the scenarios that -compare runs, and their figures: those of -check, and more of S4 and the fleets.
-func compared() (scs []scenario, watch []guarded) {
+// compared returns the scenarios that -compare runs, and their figures: those of -check, of semaphores, and more of S4 and the
+// fleets. Of another scenario that -only names, it is the main metric.
+func compared(o *options) (scs []scenario, watch []guarded) {
 	more := map[string][]guarded{
 		"S4": {{metric: mHandOffs}, {metric: mBetween}, {metric: mWait99, lowIsGood: true}, {metric: mPerHandOff, lowIsGood: true}},
 	}
@@ -85,7 +83,19 @@ func compared() (scs []scenario, watch []guarded) {
 		}
 	}
 	more["S12"] = []guarded{{metric: mGap, lowIsGood: true, worst: true}}
+	more["S13"] = []guarded{
+		{metric: mLatency, lowIsGood: true},
+		{metric: mAllocs, lowIsGood: true},
+		{metric: mCommands, lowIsGood: true},
+		{metric: mScriptCPU, lowIsGood: true},
+	}
+	more["S14"] = []guarded{{metric: mPairs}, {metric: mCommands, lowIsGood: true}, {metric: mLatency99, lowIsGood: true}}
 	scs, watch = checked()
+	for _, sc := range scenarios() {
+		if _, ok := scenarioOf(scs, sc.id); !ok && more[sc.id] == nil && o.only != "" {
+			more[sc.id] = []guarded{{metric: sc.head, lowIsGood: sc.lowIsGood}}
+		}
+	}
 	replaced := func(id string) bool { return more[id] != nil }
 	scs = slices.DeleteFunc(scs, func(sc scenario) bool { return replaced(sc.id) })
 	watch = slices.DeleteFunc(watch, func(g guarded) bool { return replaced(g.scenario) })
@@ -103,6 +113,7 @@ func compared() (scs []scenario, watch []guarded) {
 			}
 		}
 	}
+	scs = slices.DeleteFunc(scs, func(sc scenario) bool { return !o.runs(sc.id) })
 	return scs, measuredOf(scs, watch)
 }
 

@@ -32,9 +32,9 @@ func faults() scenario {
 	}
 	for _, fault := range []string{faultKill, faultStop, faultCut} {
 		for _, n := range []int{2, 4, 16} {
-			c := Cell{Fault: fault, Processes: n, Warmup: 1500 * time.Millisecond, Measure: 2 * time.Second}
+			c := Cell{Fault: fault, Processes: n, Warmup: time.Second, Measure: 2 * time.Second}
 			if fault == faultStop { // longer than the lease of a waiter that was granted the lock and cannot know it
-				c.Measure = 6 * time.Second
+				c.Measure = 5 * time.Second
 			}
 			sc.sizes = append(sc.sizes, size{id: fmt.Sprintf("1 of %d %s", n, fault), cell: c})
 		}
@@ -76,7 +76,7 @@ func runFaulty(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	}
 	drain, cancel := untilDrained(ctx, a)
 	defer cancel()
-	h := lib.Handle("bench:one")
+	h := lib.Handle(oneName)
 	me := ownerID(c.Process, 0)
 	once := c.Fault == faultQueue
 	a.ready.Add(1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,7 +162,7 @@ func TestTheWorstRoundOfFaultsCounts(t *testing.T) {
 
 func TestComparedFiguresAreMeasured(t *testing.T) {
 	t.Parallel()
-	scs, watch := compared()
+	scs, watch := compared(&options{})
 	measured := map[string]bool{}
 	for _, sc := range scs {
 		for _, sz := range sc.sizes {
@@ -182,9 +183,26 @@ func TestComparedFiguresAreMeasured(t *testing.T) {
 	for _, want := range []string{
 		"rlock, S9 256 × 1ms: hand-offs/s", "rlock-fair, S10 128: hand-offs/s", "rlock, S4 4 × 8: between processes/s",
 		"rlock, S1 distinct names: script µs to the floor", "rlock-fair, S12 3 killed in front: longest gap ms",
+		"rlock-plain, S13 one caller: latency µs", "rlock, S14 128 × 0s: pairs/s", "rlock, S15 10: commands",
 	} {
 		if !names[want] {
 			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+// TestComparingMeasuresWhatOnlyNames checks that no scenario is left out without a word.
+func TestComparingMeasuresWhatOnlyNames(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios() {
+		scs, watch := compared(&options{only: sc.id})
+		if len(scs) != 1 || scs[0].id != sc.id || len(watch) == 0 {
+			t.Errorf("-only %s: %d scenarios, %d figures", sc.id, len(scs), len(watch))
+		}
+	}
+	for _, args := range [][]string{{"-only", "S1,S99"}, {"-libraries", "floor,flour"}} {
+		if err := command(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q: no error", args)
 		}
 	}
 }

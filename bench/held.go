@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,6 +147,15 @@ func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch
 // errGranted is the error of a waiter that should wait, because somebody holds its lock.
 var errGranted = errors.New("got a lock that is held")
 
+// allWait returns an error if a waiter has returned.
+func allWait(failed chan error) error {
+	n := len(failed)
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d waiters did not wait: %w", n, cap(failed), cmp.Or(<-failed, errGranted))
+}
+
 // runWaiters lets many goroutines wait for as many locks, and measures the cost of a waiter.
 func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
@@ -167,13 +177,19 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := servers.reset(ctx); err != nil { // each waiter asks once at least, and rest counts that
+		return nil, err
+	}
 	before := measureMemory()
 	failed := make(chan error, len(names)) // no waiter can get a lock, so every return is a failure
 	for _, name := range names {
 		h := lib.Handle(name)
 		go func() { failed <- h.Lock(ctx) }()
 	}
-	time.Sleep(c.Warmup)
+	settled, err := rest(ctx, c, servers)
+	if err != nil {
+		return nil, err
+	}
 	if err := servers.reset(ctx); err != nil {
 		return nil, err
 	}
@@ -188,18 +204,53 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		return nil, err
 	}
 	runtime.KeepAlive(held)
-	if len(failed) > 0 {
-		n, first := len(failed), <-failed
-		if first == nil {
-			first = errGranted
-		}
-		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", n, len(names), first)
+	if err := allWait(failed); err != nil {
+		return nil, err
 	}
 	n := float64(c.Locks)
-	return Metrics{
-		mSockets: float64(all - sockets), mPubSub: float64(pubsub), mRate: sent / c.Measure.Seconds(),
+	m := Metrics{
+		mSockets: float64(all - sockets), mPubSub: float64(pubsub),
 		mGoroutines: float64(after.goroutines - before.goroutines),
 		mBytes:      (float64(after.heap) - float64(before.heap)) / n,
 		mStack:      (float64(after.stack) - float64(before.stack)) / n,
-	}, nil
+	}
+	if c.Measure > 0 {
+		m[mRate] = sent / c.Measure.Seconds()
+	}
+	if settled > 0 {
+		m[mSettled] = settled.Seconds()
+	}
+	return m, nil
+}
+
+// rest watches the waiters for the warm-up. It returns when they had settled: from then on for a second, all of them sent at most
+// one command for a hundred. Zero means that they did not.
+func rest(ctx context.Context, c Cell, servers *servers) (settled time.Duration, err error) {
+	type look struct {
+		at   time.Duration
+		sent float64
+	}
+	var looks []look
+	begin := time.Now()
+	for {
+		sent, err := servers.sent(ctx, c.Library)
+		if err != nil {
+			return 0, err
+		}
+		now := look{time.Since(begin), sent}
+		if settled == 0 {
+			looks = append(looks, now)
+			for looks[0].at < now.at-time.Second {
+				if before := looks[0]; before.sent >= float64(c.Locks) && now.sent-before.sent <= float64(c.Locks)/100 {
+					settled = before.at
+					break
+				}
+				looks = looks[1:]
+			}
+		}
+		if now.at > c.Warmup {
+			return settled, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }

@@ -24,8 +24,9 @@ type lab struct {
 	env     []string
 	tb      testing.TB
 	single  *servers
-	cluster *servers // nil until it is needed, because six idle servers disturb
-	cpus    string   // the permitted processors; empty means that there is no taskset
+	cluster *servers          // nil until it is needed, because six idle servers disturb
+	away    map[string]string // by server: the address of its proxy
+	cpus    string            // the permitted processors; empty means that there is no taskset
 }
 
 // newLab starts a server.
@@ -36,7 +37,7 @@ func newLab(ctx context.Context, tb testing.TB) (*lab, error) {
 		return nil, err
 	}
 	server := startServer(tb)
-	l := &lab{self: self, tb: tb, single: newServers([]string{server})}
+	l := &lab{self: self, tb: tb, single: newServers([]string{server}), away: map[string]string{}}
 	tb.Cleanup(l.single.close)
 	l.cpus = affinity(ctx)
 	return l, nil
@@ -95,6 +96,14 @@ func (l *lab) on(sc scenario) *servers {
 	return l.cluster
 }
 
+// far returns the address of a proxy before a server.
+func (l *lab) far(server string, roundTrip time.Duration) string {
+	if l.away[server] == "" {
+		l.away[server] = startFar(context.Background(), l.tb, server, roundTrip) // which outlives the cell
+	}
+	return l.away[server]
+}
+
 // measure empties the servers and runs one cell.
 func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error) {
 	s := l.on(sc)
@@ -108,7 +117,11 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 	c.Scenario = sc.id
 	c.Processes = max(1, c.Processes)
 	for _, node := range s.nodes {
-		c.Addrs = append(c.Addrs, node.Options().Addr)
+		addr := node.Options().Addr
+		if c.RoundTrip > 0 {
+			addr = l.far(addr, c.RoundTrip)
+		}
+		c.Addrs = append(c.Addrs, addr)
 	}
 	if c.Library == floor && (c.Names == 1 || c.Permits > 0) { // it has no waiters
 		c.Processes, c.Goroutines = 1, 1
@@ -116,7 +129,7 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // the time that a lock takes
 	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+c.opening()+limit)
 	defer cancel()
-	if c.Goroutines == 0 || sc.id == "S1" || sc.id == "S13" {
+	if c.Goroutines == 0 || sc.id == "S1" || sc.id == "S13" || sc.id == "S15" {
 		outcomes, err := l.children(ctx, prefix, c, nil)
 		if err != nil {
 			return nil, err

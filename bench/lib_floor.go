@@ -4,140 +4,132 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The floor is the minimum for any library: a raw pair of scripts.
-var (
-	floorTake    = redis.NewScript(floorTakeSource)
-	floorGive    = redis.NewScript(floorGiveSource)
-	floorGiveOut = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then
+const (
+	floorTake = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`
+	floorGive = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+
+	floorGiveOut = `if redis.call('get', KEYS[1]) == ARGV[1] then
 	redis.call('del', KEYS[1])
 	redis.call('publish', ARGV[2], '')
 	return 1
 end
-return 0`)
-	floorRenew = redis.NewScript(`local renewed = 0
+return 0`
+	floorRenewal = `local renewed = 0
 for _, key in ipairs(KEYS) do
 	if redis.call('get', key) == ARGV[1] then renewed = renewed + redis.call('pexpire', key, ARGV[2]) end
 end
-return renewed`)
-)
-
-const (
-	floorTakeSource = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`
-	floorGiveSource = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+return renewed`
+	floorDraw = `if redis.call('incr', KEYS[1]) > tonumber(ARGV[1]) then
+	redis.call('decr', KEYS[1])
+	return false
+end
+return 0`
+	floorReturn = `redis.call('decr', KEYS[1]) return 1`
 
 	floorToken   = "0123456789abcdef0123456789abcdef"
 	floorChannel = "released"
 	floorBatch   = 100
 )
 
-var errTaken = errors.New("the floor has no waiters, and its lock is taken")
-
-// openFloor opens the floor. In S5 it waits for a message; in S6 one goroutine renews all locks.
+// openFloor opens the floor: a raw pair of scripts. In S5 it waits for a message; in S6 one goroutine renews all locks.
 func openFloor(c Cell) (Library, error) {
-	rdb, err := c.goRedis()
-	if err != nil {
-		return nil, err
-	}
 	ctx := context.Background()
-	load := func(ctx context.Context, node redis.Scripter) error {
-		for _, script := range []*redis.Script{floorTake, floorGive, floorGiveOut, floorRenew} {
-			if err := script.Load(ctx, node).Err(); err != nil {
-				return err
-			}
+	pair := floorPair
+	if c.Scenario == "S5" {
+		pair = func(_ context.Context, c *Cell) (rawPair, error) {
+			return rawPair{script(floorTake, floorToken, c.leaseMs()), script(floorGiveOut, floorToken, floorChannel)}, nil
 		}
-		return nil
 	}
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return load(ctx, node) })
-	} else {
-		err = load(ctx, rdb)
+	raw, err := newRaw(ctx, &c, bareOnGoRedis, pair)
+	if err != nil || c.Scenario != "S5" && c.Scenario != "S6" {
+		return raw, err
 	}
-	if err != nil {
-		return nil, err
+	rdb := raw.client.(bareGoRedis).rdb
+	if c.Scenario == "S6" {
+		lib := &renewedFloor{rawLibrary: raw}
+		go lib.renew(ctx, rdb, c.leaseMs(), c.Lease/3)
+		return lib, nil
 	}
-	if c.Permits > 0 {
-		return openFloorPermits(ctx, rdb, c.Permits)
-	}
-	lib := &floorLibrary{rdb: rdb, lease: strconv.FormatInt(c.lease().Milliseconds(), 10)}
-	switch c.Scenario {
-	case "S5":
-		lib.sub = rdb.Subscribe(ctx, floorChannel)
-		if _, err := lib.sub.Receive(ctx); err != nil {
-			return nil, err
-		}
-	case "S6":
-		lib.renews = true
-		go lib.renew(ctx, c.Lease/3)
-	}
-	return lib, nil
+	sub := rdb.Subscribe(ctx, floorChannel)
+	_, err = sub.Receive(ctx)
+	return passedFloor{raw, sub}, err
 }
 
-type floorLibrary struct {
-	rdb    redis.UniversalClient
-	lease  string
-	sub    *redis.PubSub // nil means that the floor does not wait
-	renews bool
+// renewedFloor renews what it has locked. It never unlocks.
+type renewedFloor struct {
+	*rawLibrary
 
 	mu   sync.Mutex
-	held []string // the names to renew; a renewing floor never unlocks
+	held []string
 }
 
-func (l *floorLibrary) Handle(name string) Handle { return &floorHandle{lib: l, keys: []string{name}} }
-
-func (*floorLibrary) Key(name string) string { return name }
+func (l *renewedFloor) Handle(name string) Handle {
+	return &renewedHandle{l.rawLibrary.Handle(name), l, name}
+}
 
 // renew renews all locks once per interval, in batches.
-func (l *floorLibrary) renew(ctx context.Context, every time.Duration) {
+func (l *renewedFloor) renew(ctx context.Context, rdb redis.UniversalClient, lease string, every time.Duration) {
+	renewal := redis.NewScript(floorRenewal)
 	for {
 		l.mu.Lock()
 		held := slices.Clone(l.held)
 		l.mu.Unlock()
 		next := time.Now().Add(every)
 		for keys := range slices.Chunk(held, floorBatch) {
-			floorRenew.Run(ctx, l.rdb, keys, floorToken, l.lease) // an error shows up as a lost lock
+			renewal.Run(ctx, rdb, keys, floorToken, lease) // an error shows up as a lost lock
 		}
 		time.Sleep(time.Until(next))
 	}
 }
 
-type floorHandle struct {
-	lib  *floorLibrary
-	keys []string
+type renewedHandle struct {
+	Handle
+
+	lib  *renewedFloor
+	name string
 }
 
-func (h *floorHandle) Lock(ctx context.Context) error {
-	l := h.lib
+func (h *renewedHandle) Lock(ctx context.Context) error {
+	err := h.Handle.Lock(ctx)
+	if err == nil {
+		h.lib.mu.Lock()
+		h.lib.held = append(h.lib.held, h.name)
+		h.lib.mu.Unlock()
+	}
+	return err
+}
+
+// passedFloor waits for a message.
+type passedFloor struct {
+	*rawLibrary
+
+	sub *redis.PubSub
+}
+
+func (l passedFloor) Handle(name string) Handle {
+	return &passedHandle{l.rawLibrary.Handle(name), l.sub}
+}
+
+type passedHandle struct {
+	Handle
+
+	sub *redis.PubSub
+}
+
+func (h *passedHandle) Lock(ctx context.Context) error {
 	for {
-		err := l.rdb.EvalSha(ctx, floorTake.Hash(), h.keys, floorToken, l.lease).Err()
-		if !errors.Is(err, redis.Nil) {
-			if err == nil && l.renews {
-				l.mu.Lock()
-				l.held = append(l.held, h.keys[0])
-				l.mu.Unlock()
-			}
+		if err := h.Handle.Lock(ctx); !errors.Is(err, errTaken) {
 			return err
-		}
-		if l.sub == nil {
-			return errTaken
 		}
 		// Messages of earlier releases come first, and each costs a try. The measured waiter has time for that.
-		if _, err := l.sub.ReceiveMessage(ctx); err != nil {
+		if _, err := h.sub.ReceiveMessage(ctx); err != nil {
 			return err
 		}
 	}
-}
-
-func (h *floorHandle) Unlock(ctx context.Context) error {
-	l := h.lib
-	if l.sub != nil {
-		return l.rdb.EvalSha(ctx, floorGiveOut.Hash(), h.keys, floorToken, floorChannel).Err()
-	}
-	return l.rdb.EvalSha(ctx, floorGive.Hash(), h.keys, floorToken).Err()
 }

@@ -67,7 +67,22 @@ type rlockFairLibrary struct{ rlockLibrary }
 
 func (l rlockFairLibrary) Handle(name string) Handle { return rlockHandle{l.client.NewFairLock(name)} }
 
+// Together returns a handle of a multi lock.
+func (l rlockLibrary) Together(names []string) Handle {
+	locks := make([]rlock.Locker, len(names))
+	for i, name := range names {
+		locks[i] = l.client.NewLock(name)
+	}
+	return multiHandle{rlock.NewMultiLock(locks...)}
+}
+
 func (rlockLibrary) Key(name string) string { return name }
+
+type multiHandle struct{ lock *rlock.MultiLock }
+
+func (h multiHandle) Lock(ctx context.Context) error { return h.lock.Lock(ctx) }
+
+func (h multiHandle) Unlock(ctx context.Context) error { return h.lock.Unlock(ctx) }
 
 type rlockHandle struct{ lock *rlock.Lock }
 

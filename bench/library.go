@@ -27,7 +27,7 @@ type Handle interface {
 type entrant struct {
 	name string
 	peer bool // another library; false for rlock and the floors
-	raw  bool // the floor of another client library
+	raw  bool // a floor that is not the unit
 	open func(Cell) (Library, error)
 	// direct lists the commands that the library sends outside scripts although scripts call them too, see sent.
 	direct []string
@@ -35,6 +35,8 @@ type entrant struct {
 	only []string
 	// skips gives, by scenario or by scenario/size, the reason why the entrant does not take part.
 	skips map[string]string
+	// polls means that it sends the same at each moment, so that a short cell measures it as well as a long one.
+	polls bool
 }
 
 const (
@@ -43,13 +45,21 @@ const (
 	rlockFair = "rlock-fair"
 	noWatch   = "does not renew by itself"
 	threeFor  = "three keys and goroutines per lock; size 10,000 shows the effect"
+	atScale   = "size 10,000 shows the effect"
+	million   = "size 100,000 shows the effect"
+	letIn     = "with three keys per lock, it loses some of the held ones; see S6"
 )
 
 // entrants returns all entrants. A variant of rlock is one line: its name, its options and its scenarios.
 func entrants() []entrant {
+	raw := []string{"S1", "S2", "S8", "S13"}
 	return []entrant{
-		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
-		{name: "floor-rueidis", raw: true, open: openFloorRueidis, only: []string{"S1", "S2", "S8"}},
+		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters", "S6/1000000": million}},
+		{name: "floor-rueidis", raw: true, open: openRaw(bareOnRueidis, floorPair), only: []string{"S1", "S2", "S8", "S13", "S15"}},
+		{name: "layout", raw: true, open: openRaw(bareOnGoRedis, layoutPair), only: raw},
+		{name: "layout-rueidis", raw: true, open: openRaw(bareOnRueidis, layoutPair), only: raw},
+		{name: "checks", raw: true, open: openRaw(bareOnGoRedis, checksPair), only: raw},
+		{name: "checks-rueidis", raw: true, open: openRaw(bareOnRueidis, checksPair), only: raw},
 		{name: "rlock", open: openRlock()},
 		{name: onRueidis, open: openRlockRueidis()},
 		{name: "rlock-alone", open: openRlock(rlock.WithAutoPipeline(-1)), only: []string{"S1", "S2", "S8"}},
@@ -60,10 +70,19 @@ func entrants() []entrant {
 		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
 		{name: rlockPlain, open: openRlockPlain, only: []string{"S13", "S14"}},
 		{name: rlockFair, open: openRlockFair, only: []string{"S9", "S11"}},
-		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
-		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
-		{name: "rueidislock", peer: true, open: openRueidis(defaults), skips: map[string]string{"S6/100000": threeFor}},
-		{name: "rueidislock-m1", peer: true, open: openRueidis(oneKey)},
+		{name: "bsm/redislock", peer: true, polls: true, open: openBSM, skips: map[string]string{"S6": noWatch, "S7/100000": atScale}},
+		{
+			name: "redsync", peer: true, polls: true, open: openRedsync, direct: []string{"set"},
+			skips: map[string]string{"S6": noWatch, "S7/100000": atScale},
+		},
+		{
+			name: "rueidislock", peer: true, open: openRueidis(defaults),
+			skips: map[string]string{"S6/100000": threeFor, "S6/1000000": threeFor, "S7": letIn},
+		},
+		{
+			name: "rueidislock-m1", peer: true, open: openRueidis(oneKey),
+			skips: map[string]string{"S6/1000000": million, "S7/100000": atScale},
+		},
 	}
 }
 

@@ -52,7 +52,7 @@ func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	defer cancel()
 	handles := make([]Handle, c.Goroutines)
 	for i := range handles {
-		name := "bench:one"
+		name := oneName
 		if c.Names != 1 && c.Permits == 0 {
 			name = fmt.Sprintf("bench:%d:%d", c.Process, i)
 		}
@@ -151,7 +151,7 @@ func runPassing(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	}
 	drain, cancel := untilDrained(ctx, a)
 	defer cancel()
-	h := lib.Handle("bench:one")
+	h := lib.Handle(oneName)
 	me := ownerID(c.Process, 0)
 	t := &Tally{Waits: Waits{}}
 	a.ready.Add(1)

@@ -51,9 +51,9 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "run only these scenarios, for example S1,S3")
 	flags.StringVar(&o.libraries, "libraries", "", "run only these libraries, for example floor,rlock")
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
-	flags.StringVar(&o.check, "check", "", "run S1, S2, S3, S6 and S9 briefly, and fail if a figure is worse than in this file")
-	flags.StringVar(&o.record, "record", "", "run S1, S2, S3, S6 and S9 briefly, and write the file for -check")
-	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check, S4 and the fleets with the rlock of this checkout (old) and of this build (new), in turn")
+	flags.StringVar(&o.check, "check", "", "run some scenarios briefly, and fail if a figure is worse than in this file")
+	flags.StringVar(&o.record, "record", "", "run the scenarios of -check, and write the file for it")
+	flags.StringVar(&o.compare, "compare", "", "measure with the rlock of this checkout (old) and of this build (new), in turn")
 	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse a figure may be for -check; 0.4 is 40 %")
 	flags.IntVar(&o.rounds, "rounds", 0, "the number of rounds; 0 means each scenario's own")
 	flags.Float64Var(&o.scale, "scale", 1, "multiply all durations by this factor")
@@ -62,6 +62,9 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err := o.known(); err != nil {
+		return err
 	}
 	redis.SetLogger(quiet{}) // go-redis logs while a server starts
 	b := &bed{log: log}
@@ -79,6 +82,21 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		return l.compare(ctx, o, out, log)
 	}
 	return l.report(ctx, o, strings.Join(args, " "), out, log)
+}
+
+// known returns an error if -only or -libraries names what there is not.
+func (o *options) known() error {
+	for id := range strings.SplitSeq(o.only, ",") {
+		if _, ok := scenarioOf(scenarios(), id); !ok && id != "" {
+			return fmt.Errorf("-only: no scenario %q", id)
+		}
+	}
+	for name := range strings.SplitSeq(o.libraries, ",") {
+		if _, ok := entrantNamed(name); !ok && name != "" {
+			return fmt.Errorf("-libraries: no library %q", name)
+		}
+	}
+	return nil
 }
 
 // runs reports whether -only permits the scenario.

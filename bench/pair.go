@@ -17,7 +17,10 @@ func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	if !c.CanEnd {
 		ctx = context.WithoutCancel(ctx)
 	}
-	h, names := lib.Handle("bench:one"), int64(0)
+	h, names := lib.Handle(oneName), int64(0)
+	if c.Together > 0 {
+		h = together(lib, lockNames(c.Together))
+	}
 	pair := func() error {
 		if c.Fresh {
 			names++

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
 )
@@ -20,14 +19,16 @@ import (
 func permits() []scenario {
 	const total = 8
 	only := []string{floor, "rlock", onRueidis, rlockPlain, "bsm/redislock", "redsync"}
+	raw := []string{"floor-rueidis", "layout", "layout-rueidis", "checks", "checks-rueidis"}
 	loops := Cell{Permits: total, Goroutines: 128, Poll: 5 * time.Millisecond, Warmup: 300 * time.Millisecond, Measure: 1200 * time.Millisecond}
 	held := loops
 	held.Hold = time.Millisecond
 	return []scenario{
 		{
-			id: "S13", title: "An uncontended permit", rounds: rounds, pinned: true, only: only,
+			id: "S13", title: "An uncontended permit", rounds: steady, pinned: true, only: slices.Concat(only, raw),
 			how: "One goroutine acquires and releases a permit of a semaphore of 8. rlock is NewSemaphore, whose permits have leases; " +
-				rlockPlain + " is NewPlainSemaphore. The floor is a raw pair of scripts that count. The other libraries have no semaphore: " +
+				rlockPlain + " is NewPlainSemaphore. The floor is a raw pair of scripts that count; the layout and the checks are those of " +
+				"NewSemaphore. The other libraries have no semaphore: " +
 				"theirs is a lock for each permit, tried from a random one on.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands, mScriptCPU, mCPU},
 			sizes: []size{{id: "one caller", cell: pairOf(Cell{Permits: total})}},
@@ -37,7 +38,7 @@ func permits() []scenario {
 			how: "All goroutines of a process acquire a permit, hold it, and release it. The floor is one goroutine alone. Without a semaphore " +
 				"of their own, the other libraries poll every 5 ms. More inside than there are permits would be an error.",
 			head: mPairs, columns: []string{mLatency99, mCommands},
-			sizes: []size{{id: "128 × 0s", cell: loops}, {id: "128 × 1ms", cell: held}},
+			sizes: []size{{id: "128 × 0s", cell: loops}, {id: "128 × 1ms", cell: held, rounds: steady}},
 		},
 	}
 }
@@ -116,47 +117,6 @@ func (h *rlockPermit) Lock(ctx context.Context) (err error) {
 }
 
 func (h *rlockPermit) Unlock(ctx context.Context) error { return h.hold.Unlock(ctx) }
-
-// The floor of a semaphore counts, and nothing else.
-var (
-	floorDraw = redis.NewScript(`if redis.call('incr', KEYS[1]) > tonumber(ARGV[1]) then
-	redis.call('decr', KEYS[1])
-	return 0
-end
-return 1`)
-	floorReturn = redis.NewScript(`return redis.call('decr', KEYS[1])`)
-)
-
-type floorPermits struct {
-	rdb     redis.UniversalClient
-	permits string
-}
-
-func openFloorPermits(ctx context.Context, rdb redis.UniversalClient, permits int) (Library, error) {
-	err := errors.Join(floorDraw.Load(ctx, rdb).Err(), floorReturn.Load(ctx, rdb).Err())
-	return floorPermits{rdb, strconv.Itoa(permits)}, err
-}
-
-func (l floorPermits) Handle(name string) Handle { return floorPermit{l, []string{name}} }
-
-func (floorPermits) Key(name string) string { return name }
-
-type floorPermit struct {
-	lib  floorPermits
-	keys []string
-}
-
-func (h floorPermit) Lock(ctx context.Context) error {
-	got, err := h.lib.rdb.EvalSha(ctx, floorDraw.Hash(), h.keys, h.lib.permits).Int()
-	if err == nil && got == 0 {
-		return errTaken
-	}
-	return err
-}
-
-func (h floorPermit) Unlock(ctx context.Context) error {
-	return h.lib.rdb.EvalSha(ctx, floorReturn.Hash(), h.keys).Err()
-}
 
 // slots is a semaphore with a lock for each permit. It tries them all, from a random one on, and then pauses.
 type slots struct {

@@ -42,8 +42,12 @@ All libraries and go-redis run with their default options, with these exceptions
   either variant. rlock-1 (WithHandOver(1, 5 ms)) releases the lock publicly after every hand-over. It moves between processes
   more often, and changes hands less often in total. rlock-alone (WithAutoPipeline(-1)) sends each script by itself. rlock-fair
   is NewFairLock.
-- rlock-rueidis is rlockrueidis.New: the same locks on rueidis in place of go-redis. floor-rueidis is the floor's pair of scripts
-  on rueidis. The unit is the floor on go-redis for them, too.
+- rlock-rueidis is rlockrueidis.New: the same locks on rueidis in place of go-redis.
+- There are more floors, each a raw pair of scripts. layout is the least that Redisson's layout takes: a hash with a field and a
+  lease, and a message at the release. checks is the very pair that rlock sends for a free lock: it also looks for a line
+  and for tombstones. From the floor to layout is what the layout costs, from there to checks what rlock's scripts check, and
+  from there to rlock its Go code. (With many goroutines, that code gathers scripts, which the floors on go-redis do not.)
+  floor-rueidis, layout-rueidis and checks-rueidis are the same on rueidis. The unit is the floor on go-redis for all of them.
 - Locks that imitate Redisson are missing. The module proxy served none of those that we looked for (me-cs/goRedisson,
   cheerego/go-redisson, jefferyjob/go-redislock and others).
 

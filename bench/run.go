@@ -80,6 +80,9 @@ func (l *lab) round(ctx context.Context, p plan, sc scenario, sz size, round int
 		}
 		c := sz.cell
 		c.Library = e.name
+		if e.polls {
+			c.Period = 0
+		}
 		c.scale(p.scale)
 		m, err := l.measure(ctx, sc, c)
 		if ctx.Err() != nil {

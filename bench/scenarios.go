@@ -19,7 +19,7 @@ type scenario struct {
 	columns   []string // the other metrics of the report
 	across    string   // what the sizes count, if the plot shows curves across them
 	only      []string // the entrants; empty means all that do not choose their scenarios
-	whole     bool     // -compare does not shorten the durations, because a turn of a fleet takes long
+	whole     bool     // -compare does not shorten the durations, because a fleet, or many waiters, take their time
 	worst     bool     // the worst round counts, not the median
 }
 
@@ -46,20 +46,21 @@ func (sc scenario) inRounds(n int) scenario {
 
 const (
 	rounds      = 5
+	steady      = 3 // of cells whose ratios hardly differ
 	heldLease   = 3 * time.Second
 	shortWarmup = 200 * time.Millisecond
 )
 
-// scenarios returns all scenarios. A complete run takes half an hour.
+// scenarios returns all scenarios. A complete run takes 35 minutes.
 func scenarios() []scenario {
-	return append(append(slices.Concat(passedOn(), kept(), fleets()), faults()), permits()...)
+	return append(append(append(slices.Concat(passedOn(), kept(), fleets()), faults()), permits()...), togethers())
 }
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
 	return []scenario{
 		{
-			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
+			id: "S1", title: "An uncontended pair", rounds: steady, pinned: true,
 			how: "One goroutine locks and unlocks: one name through one handle, or each time another name through a handle of its own, " +
 				"or that with a context that can end. Latency is the median of all pairs; commands, and the time that they take Redis, " +
 				"are those of one pair.",
@@ -110,23 +111,28 @@ func passedOn() []scenario {
 
 // kept returns the scenarios with held locks and with waiters, and the one on a cluster.
 func kept() []scenario {
+	brief := waitersOf(2000, 4*time.Second, 0) // for -check, whose figures of it are no rates
+	brief.guard, brief.cell.Measure = true, 0
+	million := heldOf(1000000)
+	million.cell.Lease, million.cell.Period, million.cell.Measure = 30*time.Second, 10*time.Second, 0 // rlock alone, every third of a lease
 	return []scenario{
 		{
 			id: "S6", title: "Held locks", rounds: 1,
-			how: "Locks with a lease of 3 s are held for 10 s while the benchmark samples their keys. \"Late\" counts the samples with less " +
-				"than a third of the lease left, \"lost\" the keys that were gone at the end. Bytes are heap at the end, including the handle.",
+			how: "Locks with a lease of 3 s are held for 5 s while the benchmark samples their keys, and a million with a lease of 30 s for " +
+				"30 s: at least three of the longest periods of renewals. \"Late\" counts the samples with less than a third of the lease left, " +
+				"\"lost\" the keys that were gone at the end. Bytes are heap at the end, including the handle.",
 			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mRate, mLowest, mLate, mLost},
-			sizes: []size{heldOf(1000), heldOf(10000), heldOf(100000)},
+			sizes: []size{heldOf(1000), heldOf(10000), heldOf(100000), million},
 		},
 		{
-			id: "S7", title: "10,000 waiters for 10,000 names", rounds: 1,
+			id: "S7", title: "Waiters, each for a name of its own", rounds: 1, whole: true,
 			how: "Another client of the same process holds all names. The figures are the cost of waiting in steady state. " +
-				"Libraries that poll do so every 250 ms here. Commands are counted over three of the longest periods, the renewals of 15 s, " +
-				"and those of the holder are among them.",
-			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mSockets, mPubSub, mRate},
-			sizes: []size{{id: "10000", cell: Cell{
-				Locks: 10000, Poll: 250 * time.Millisecond, Warmup: 10 * time.Second, Period: 15 * time.Second, // renewed every half of a lease
-			}}},
+				"Libraries that poll do so every 250 ms here, and their commands are counted for 5 s. Those of the others are counted over " +
+				"three of the longest periods, the renewals of 15 s (10 s for 100,000), and those of the holder are among them. " +
+				"\"Settled\" is the beginning of the first second in which all send at most one command for a hundred waiters. It is " +
+				"missing if there is none in the first 6 s, or 30 s for 100,000.",
+			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mSockets, mPubSub, mSettled, mRate},
+			sizes: []size{waitersOf(10000, 6*time.Second, 15*time.Second), waitersOf(100000, 30*time.Second, 10*time.Second), brief},
 		},
 		{
 			id: "S8", title: "Many goroutines, each its own name, on a cluster of six nodes", rounds: 3, cluster: true,
@@ -156,7 +162,16 @@ func aloneOf(n int) size {
 }
 
 func heldOf(n int) size {
-	return size{id: fmt.Sprint(n), cell: Cell{Locks: n, Lease: heldLease, Measure: 10 * time.Second}}
+	return size{id: fmt.Sprint(n), cell: Cell{
+		Locks: n, Lease: heldLease, Measure: 5 * time.Second, Period: heldLease / 2, // the slowest renew every half of a lease
+	}}
+}
+
+// waitersOf returns a size with so many waiters, which settle within a time. The period is that of the holder's renewals.
+func waitersOf(n int, settle, period time.Duration) size {
+	return size{id: fmt.Sprint(n), cell: Cell{
+		Locks: n, Poll: 250 * time.Millisecond, Warmup: settle, Measure: 5 * time.Second, Period: period,
+	}}
 }
 
 func contendedSizes() []size {
@@ -170,11 +185,15 @@ func contendedSizes() []size {
 			if hold > 0 && n == 128 { // a turn for everyone takes a third of a second
 				warmup, measure = 400*time.Millisecond, time.Second
 			}
+			few := 0
+			if hold > 0 {
+				few = steady
+			}
 			sizes = append(sizes, size{
 				id:   fmt.Sprintf("%d × %v", n, hold),
 				cell: Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
 				// With a hold, every library that hands over at once has the same figure.
-				unplotted: hold > 0,
+				unplotted: hold > 0, rounds: few,
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // childEnv is the environment variable that makes the test binary a child of the lab.
@@ -45,8 +46,8 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 		if c := &sc.sizes[0].cell; sc.whole { // its clients need time to get going, in particular on a busy machine
 			c.Warmup, c.Measure = 5*c.Warmup, 5*c.Measure
 		}
-		if sc.id == "S7" {
-			sc.sizes[0].cell.Locks, sc.sizes[0].cell.Period, sc.sizes[0].cell.Measure = 100, 0, sc.sizes[0].cell.Warmup
+		if c := &sc.sizes[0].cell; c.Period > 0 { // the figures of held locks and of waiters say nothing here
+			c.Locks, c.Period, c.Warmup, c.Measure = 100, 0, time.Second, time.Second
 		}
 		p.scenarios = append(p.scenarios, sc)
 	}

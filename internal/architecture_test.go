@@ -80,7 +80,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2838, "internal/group": 2787, "internal/client": 3504, "internal/pubsub": 1542,
+	".": 2856, "internal/group": 2795, "internal/client": 3518, "internal/pubsub": 1542,
 	"internal/transport": 1234, "internal/wire": 1990,
 }
 

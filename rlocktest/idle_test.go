@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/rlocktest/internal/server"
 )
 
 // TestAnIdleHourAsksForNoTime counts how often the server's clock is asked for while nobody sends a command.
@@ -20,8 +21,8 @@ func TestAnIdleHourAsksForNoTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		k := newKit(func() time.Time { asked.Add(1); return time.Now() }, nil)
-		t.Cleanup(k.server.Close)
+		k := &kit{server.New(func() time.Time { asked.Add(1); return time.Now() }), nil}
+		t.Cleanup(k.Close)
 		lock := k.client(t).NewLock("invoice:42")
 		hold, err := lock.Acquire(t.Context())
 		require.NoError(t, err)

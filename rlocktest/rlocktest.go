@@ -13,104 +13,53 @@ package rlocktest
 import (
 	"context"
 	"errors"
-	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/rlocktest/internal/server"
 )
 
 // kit is the server of a client.
 type kit struct {
-	server *miniredis.Miniredis
-	opts   []rlock.Option
+	*server.Server
 
-	mu    sync.Mutex
-	clock func() time.Time
-	ahead time.Duration // of the clock, by Advance
-	down  bool          // there is an outage
-	conns map[net.Conn]struct{}
+	opts []rlock.Option
 }
 
 // kits has the kit of each client.
 var kits sync.Map
 
 // New returns a client on an embedded server of its own. Both are closed when the test ends. A lock, or a permit, that is still held then
-// fails the test.
+// fails the test, with the line that has locked it.
 func New(tb testing.TB, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
-	k := newKit(time.Now, opts)
-	tb.Cleanup(k.server.Close)
+	k := &kit{server.New(time.Now), opts}
+	tb.Cleanup(k.Close)
 	return k.client(tb)
-}
-
-func newKit(clock func() time.Time, opts []rlock.Option) *kit {
-	k := &kit{server: miniredis.NewMiniRedis(), opts: opts, clock: clock, conns: make(map[net.Conn]struct{})}
-	k.server.ClockTTL(true)
-	k.advance(0)
-	return k
-}
-
-// advance moves the server's clock ahead of the other clocks by d more. Nothing else moves it but time, and nobody asks for the time while no
-// command is sent. So a bubble with an idle client passes an hour at once.
-func (k *kit) advance(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ahead += d
-	k.server.SetTime(k.clock().Add(k.ahead))
-}
-
-// timed is a connection whose commands find the server's clock set.
-type timed struct {
-	net.Conn
-	kit *kit
-}
-
-// Write implements [net.Conn].
-func (t timed) Write(b []byte) (int, error) {
-	t.kit.advance(0)
-	return t.Conn.Write(b)
 }
 
 // client returns a client of the server, which ends with the test.
 func (k *kit) client(tb testing.TB) *rlock.Client {
 	tb.Helper()
-	// go-redis looks the host up, also if it does not dial. A name would be asked of the network, outside any bubble.
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: k.dial, DisableIdentity: true, MaxRetries: -1})
-	locks, err := rlock.New(rdb, k.opts...)
+	all := new(held)
+	locks, stop, err := k.Client(append(slices.Clone(k.opts), rlock.WithObserver(all)))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	kits.Store(locks, k)
 	tb.Cleanup(func() {
 		kits.Delete(locks)
-		if held := locks.Stats().Held; held > 0 {
-			tb.Errorf("rlocktest: %d locks are still held at the end of the test", held)
+		n := locks.Stats().Held
+		all.end()
+		stop()
+		if n > 0 {
+			tb.Errorf("rlocktest: still held at the end of the test, %d in all:%s", n, all)
 		}
-		_ = locks.Close()
-		_ = rdb.Close()
 	})
 	return locks
-}
-
-var errOutage = errors.New("rlocktest: an outage")
-
-func (k *kit) dial(context.Context, string, string) (net.Conn, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.down {
-		return nil, errOutage
-	}
-	conn, err := k.server.Dial()
-	if err != nil {
-		return nil, err
-	}
-	k.conns[conn] = struct{}{}
-	return timed{conn, k}, nil
 }
 
 // of returns the kit of a client.
@@ -162,19 +111,8 @@ func Lose(tb testing.TB, lock *rlock.Lock) {
 func Outage(tb testing.TB, locks *rlock.Client) (end func()) {
 	tb.Helper()
 	k := of(tb, locks)
-	set := func(down bool) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.down = down
-		for conn := range k.conns {
-			if down {
-				_ = conn.Close()
-				delete(k.conns, conn)
-			}
-		}
-	}
-	set(true)
-	end = func() { set(false) }
+	k.Outage(true)
+	end = func() { k.Outage(false) }
 	tb.Cleanup(end)
 	return end
 }
@@ -187,5 +125,5 @@ func Advance(tb testing.TB, locks *rlock.Client, d time.Duration) {
 	if d < time.Millisecond {
 		tb.Fatalf("rlocktest: advance by %v, but the least is 1ms; a number without a unit is in nanoseconds", d)
 	}
-	of(tb, locks).advance(d)
+	of(tb, locks).Advance(d)
 }

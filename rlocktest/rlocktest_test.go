@@ -3,8 +3,11 @@ package rlocktest_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -133,17 +136,97 @@ func TestInABubble(t *testing.T) {
 	require.Less(t, time.Since(began), 3*time.Minute)
 }
 
-// TestALockThatIsLeftHeld fails the test that leaves it.
+// TestALockThatIsLeftHeld fails the test that leaves it, and says which lock it is, and what has locked it.
 func TestALockThatIsLeftHeld(t *testing.T) {
 	t.Parallel()
-	inner := &recorder{TB: t}
-	locks := rlocktest.New(inner)
-	_, err := locks.NewLock("invoice:42").Acquire(t.Context())
-	require.NoError(t, err)
-	for _, cleanup := range slices.Backward(inner.cleanups) {
-		cleanup()
+	for name, c := range map[string]struct {
+		locks func(t *testing.T, locks *rlock.Client)
+		left  []string // what the failure says of each
+		count int
+	}{
+		"a hold": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			unlocked, err := locks.NewLock("unlocked").Acquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, unlocked.Unlock(t.Context()))
+			_, err = locks.NewLock("invoice:42").Acquire(t.Context()) // left
+			require.NoError(t, err)
+		}, []string{`"invoice:42" (lock)`}, 1},
+		"a lock": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			require.NoError(t, locks.NewFairLock("invoice:42").Lock(t.Context())) // left
+		}, []string{`"invoice:42" (fair)`}, 1},
+		"a re-entry": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			lock, ctx := locks.NewLock("invoice:42"), rlock.WithOwner(t.Context())
+			require.NoError(t, lock.Lock(ctx)) // left
+			require.NoError(t, lock.Lock(ctx))
+			require.NoError(t, lock.Unlock(ctx))
+		}, []string{`"invoice:42" (lock)`}, 1},
+		"a group": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			both := rlock.NewMultiLock(locks.NewLock("one"), locks.NewLock("two"))
+			_, err := both.TryAcquire(t.Context()) // left
+			require.NoError(t, err)
+		}, []string{`multi lock of "one", "two"`}, 2},
+		"permits": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			semaphore := locks.NewSemaphore("jobs", rlock.Total(3))
+			for range 2 {
+				_, err := semaphore.Acquire(t.Context()) // left
+				require.NoError(t, err)
+			}
+		}, []string{`"jobs" (semaphore)`, `"jobs" (semaphore)`}, 2},
+		"a job that never ends": {func(t *testing.T, locks *rlock.Client) {
+			t.Helper()
+			begun := make(chan struct{})
+			go func() {
+				_, _ = rlock.DoValue(context.Background(), locks.NewLock("invoice:42"), func(ctx context.Context) (int, error) { // left
+					close(begun)
+					<-ctx.Done()
+					return 0, nil
+				})
+			}()
+			<-begun
+		}, []string{`"invoice:42" (lock)`}, 1},
+		"nothing": {func(*testing.T, *rlock.Client) {}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := &recorder{TB: t}
+			c.locks(t, rlocktest.New(inner))
+			for _, cleanup := range slices.Backward(inner.cleanups) {
+				cleanup()
+			}
+			if c.count == 0 {
+				require.Empty(t, inner.failures)
+				return
+			}
+			require.Len(t, inner.failures, 1)
+			first, rest, _ := strings.Cut(inner.failures[0], "\n")
+			require.Equal(t, fmt.Sprintf("rlocktest: still held at the end of the test, %d in all:", c.count), first)
+			lines := strings.Split(rest, "\n")
+			require.Len(t, lines, len(c.left))
+			for i, line := range lines {
+				what, where, found := strings.Cut(strings.TrimSpace(line), ", locked at ")
+				require.True(t, found, line)
+				require.Equal(t, c.left[i], what)
+				require.Contains(t, lineOf(t, where), "// left", where)
+			}
+		})
 	}
-	require.True(t, inner.failed)
+}
+
+// lineOf returns the line of this file to which a place such as rlocktest_test.go:7 leads.
+func lineOf(t *testing.T, place string) string {
+	t.Helper()
+	file, number, found := strings.Cut(place[strings.LastIndex(place, "/")+1:], ":")
+	require.True(t, found, place)
+	n, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return strings.Split(string(text), "\n")[n-1]
 }
 
 // recorder is a test that fails without failing this one.
@@ -151,8 +234,11 @@ type recorder struct {
 	testing.TB
 
 	cleanups []func()
-	failed   bool
+	failures []string
 }
 
-func (r *recorder) Cleanup(f func())      { r.cleanups = append(r.cleanups, f) }
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}

@@ -315,6 +315,7 @@ var about = []struct {
 	{`lua/semaphore_|table/permits`, kind("^semaphore")},
 	{`lua/plain_`, kind("plain")},
 	{`lua/latch_`, kind("latch")},
+	{`^F1[234]$`, func(s *scene.Scene) bool { return kind("yielding rw")(s) && calm(s) && s.Faults.Late == 0 }},
 	{`lua/(read|write|rw)_|line_read_release`, kind("rw")},
 	{`lua/fenced_`, kind("fenced|election")},
 	{`group/`, kind("multi|red")},

@@ -40,4 +40,13 @@ var fieldMutants = []mutant{
 	{"F11", "a client that closes while it watches has nobody watch in its place (S.9)", []string{"./internal/client TestLeavingTheLine"}, []edit{
 		{"internal/client/client.go", "\t\tc.hub.Leave()\n", ""},
 	}},
+	{"F12", "a writer that gives up tells no reader that waited for it (G.5)", []string{"./internal/wire TestAWriterThatGivesUpTellsReaders"}, []edit{
+		{"internal/lua/line_release.lua", "    callReaders(KEYS[1], KEYS[2], publish, base)\n", ""},
+	}},
+	{"F13", "the turn of readers that prefer writers never ends (G.5)", []string{"./internal/suites/claims TestAWriterIsNotStarvedByReaders"}, []edit{
+		{"internal/lua/line_prelude.lua", "if came <= left and left <= now then", "if left > 0 then"},
+	}},
+	{"F14", "a writer that leaves gives the lock to the next one, although readers wait that prefer writers (G.5)", []string{"./internal/wire TestAWriterThatLeavesLetsInWhoWaited"}, []edit{
+		{"internal/lua/line_prelude.lua", "and (side == WriteMode and redis.call('ZREM', line, ReadersMark) == 1 or times", "and (times"},
+	}},
 }

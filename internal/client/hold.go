@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -152,6 +153,18 @@ func (h *Hold) Deadline() time.Time {
 		return time.Time{}
 	}
 	return h.of.Deadline()
+}
+
+// String implements [fmt.Stringer].
+func (h *Hold) String() string {
+	if !h.valid() {
+		return "no hold"
+	}
+	s := "hold of " + cmp.Or(descriptionOf(h.of), h.of.Locks()[0].Text(""))
+	if token := h.Token(); token != 0 {
+		s += fmt.Sprint(" with token ", token)
+	}
+	return s
 }
 
 // LogValue implements [slog.LogValuer].

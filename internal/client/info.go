@@ -1,11 +1,29 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
+
+// Text returns the kind and the name of a lock, or that there is none. what is what the caller calls its kind; empty means the kind's own word.
+func (l *Lock) Text(what string) string {
+	if l.Client() == nil {
+		return "no " + cmp.Or(what, "lock")
+	}
+	return cmp.Or(what, l.h.Kind.What()) + " " + fault.Quote(l.h.Name)
+}
+
+// LogValue returns the name and the kind of a lock as a [slog.LogValuer] does, or that there is none of what the caller has.
+func (l *Lock) LogValue(what string) slog.Value {
+	if l.Client() == nil {
+		return slog.StringValue("no " + what)
+	}
+	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
+}
 
 // Inspection is what Redis has of a lock, and what the clients of its holders and waiters say about themselves.
 type Inspection struct {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -32,22 +31,19 @@ func (l *Latch) Init(c *Client, name, inRedis string) {
 	l.names = wire.NewLatch(inRedis, c.cfg.Table.ClientID)
 }
 
-// Name returns the user's name.
-func (l *Latch) Name() string { return l.lock.Name() }
+// Lock returns what has the name of the latch, or nil.
+func (l *Latch) Lock() *Lock {
+	if l == nil {
+		return nil
+	}
+	return &l.lock
+}
 
 // Ready returns how many calls of this client await the latch, and reports whether a message that it has opened would now let
 // all of them through.
 func (l *Latch) Ready() (waiting int, all bool) {
 	c := l.lock.client
 	return c.latches.Ready(l.names.Channel, c.hub.Since(l.names.Channel))
-}
-
-// LogValue implements [slog.LogValuer].
-func (l *Latch) LogValue() slog.Value {
-	if l == nil || l.lock.client == nil {
-		return slog.StringValue("no latch")
-	}
-	return slog.GroupValue(slog.String("name", fault.Cut(l.Name())), slog.String("kind", wire.CountDown.Name()))
 }
 
 // check returns what is wrong with the handle itself.

@@ -167,11 +167,11 @@ func TestLeavingTheLine(t *testing.T) {
 		"because its wait is over": func(*fixture, *Lock) []string { return []string{"release"} },
 		"by Close": func(_ *fixture, l *Lock) []string {
 			l.client.Close()
-			return []string{"release", "pump", "pump"} // it watched, and has another one asked, which begins with a pump
+			return []string{"release", "pump", "inquire"} // it watched, and has another one asked, which begins with a look
 		},
 		"by Shutdown": func(f *fixture, l *Lock) []string {
 			require.NoError(f, l.client.Shutdown(f.Context()))
-			return []string{"release", "pump", "pump"}
+			return []string{"release", "pump", "inquire"}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestLeavingTheLine(t *testing.T) {
 				require.Len(f, f.line(), 2)
 				f.took()
 				takes := leave(f, leaves)
-				f.until(time.Second)
+				f.until(time.Second + 10*time.Millisecond)
 				<-first.done
 				require.Error(f, first.err)
 				require.Len(f, f.line(), 1)
@@ -304,7 +304,7 @@ func TestAPumpDoesNotHoldUpTheReader(t *testing.T) {
 			time.Sleep(time.Second)
 			return run()
 		})
-		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
+		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base(), true)
 		require.Equal(f, time.Second, time.Since(f.start))
 		time.Sleep(2 * time.Second)
 		require.Contains(f, f.took(), "pump")

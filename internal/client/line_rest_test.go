@@ -83,6 +83,83 @@ func TestWaitersAtRestWhoseChannelsEndDifferently(t *testing.T) {
 	})
 }
 
+// TestWaitersThatComeTogetherShareTheirQuestions has many wait for as many locks from the same moment on. Each asks once, and stands. A hundred share
+// the question after that, when the subscription is confirmed, and so they do when it is cut and confirmed again.
+func TestWaitersThatComeTogetherShareTheirQuestions(t *testing.T) {
+	const waiters = 1000
+	for what, most := range map[string]int{"at first": waiters, "again": 0} {
+		t.Run(what, func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				holding, waiting := f.client(), f.client()
+				var held []*Lock
+				for i := range waiters {
+					held = append(held, f.named(holding, fmt.Sprint(i)))
+					require.NoError(f, acquire(f.Context(), held[i]))
+				}
+				f.tally()
+				var all []*result
+				for i := range waiters {
+					all = append(all, f.async(func() error { return acquire(context.Background(), f.named(waiting, fmt.Sprint(i))) }))
+				}
+				if most == 0 {
+					f.until(2 * time.Second)
+					f.tally()
+					f.cut(100 * time.Millisecond)
+				}
+				f.until(2500 * time.Millisecond)
+				sent := f.tally()
+				require.Equal(f, most, sent["acquire"])
+				require.LessOrEqual(f, sent["inquire"], 2*waiters/100)
+				require.Positive(f, sent["inquire"])
+				require.Zero(f, sent["pump"], "all watch, and look at what they may have missed before by the same calls")
+				for i, r := range all {
+					require.NoError(f, held[i].Unlock(f.Context()))
+					<-r.done
+					require.NoError(f, r.err)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatHappensBeforeTheConfirmationIsSeen has the lock change hands after a waiter was refused, and before Redis knows of its subscription: no
+// message tells the waiter. The client finds that out once the subscription is confirmed.
+func TestWhatHappensBeforeTheConfirmationIsSeen(t *testing.T) {
+	for what, happens := range map[string]func(f *fixture, holder *Lock) (over time.Duration){
+		"released": func(f *fixture, holder *Lock) time.Duration {
+			require.NoError(f, holder.Unlock(f.Context()))
+			return 0
+		},
+		"unlocked by force": func(f *fixture, holder *Lock) time.Duration {
+			_, err := holder.ForceUnlock(f.Context(), nil)
+			require.NoError(f, err)
+			return 0
+		},
+		"gone": func(f *fixture, _ *Lock) time.Duration {
+			f.drop()
+			return 0
+		},
+		"another's, for less than a first term": func(f *fixture, _ *Lock) time.Duration {
+			f.drop()
+			require.True(f, f.takeForOthers(2*time.Second))
+			return 2 * time.Second
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				holder := f.newLock()
+				require.NoError(f, acquire(f.Context(), holder))
+				f.confirms = 200 * time.Millisecond
+				w := f.waits(Terms{})
+				f.until(100 * time.Millisecond)
+				require.Len(f, f.line(), 1)
+				f.loses = func(string) bool { return true } // also to those who watch
+				w.unlock(max(f.confirms, 100*time.Millisecond+happens(f, holder)))
+			})
+		})
+	}
+}
+
 // TestALostMessageCostsAFirstTermAtMost loses messages at random, while the connection seems well. The lock is released, unlocked by
 // force, or just gone, when the waiters have rested for some time.
 func TestALostMessageCostsAFirstTermAtMost(t *testing.T) {

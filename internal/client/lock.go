@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -56,8 +55,13 @@ func (l *Lock) Client() *Client {
 	return l.client
 }
 
-// Name returns the user's name.
-func (l *Lock) Name() string { return l.h.Name }
+// Name returns the user's name. No lock has none.
+func (l *Lock) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.h.Name
+}
 
 // Kind returns the kind.
 func (l *Lock) Kind() *wire.Kind { return l.h.Kind }
@@ -84,14 +88,6 @@ func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
 	l.client.LogHere(notice.Entry{Lock: l.h.Name, Message: m, Err: err})
-}
-
-// LogValue implements [slog.LogValuer].
-func (l *Lock) LogValue() slog.Value {
-	if l == nil || l.client == nil {
-		return slog.StringValue("no lock")
-	}
-	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
 }
 
 // Check returns what is wrong with the handle itself.

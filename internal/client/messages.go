@@ -27,10 +27,10 @@ func (c *Client) onMessage(channel, payload string, order uint64, arrived clock.
 	n.Deliver(c)
 }
 
-// onFreed tells the table that a lock is free, by the channel on which that was announced.
-func (c *Client) onFreed(channel string) {
+// onFreed tells the table that a lock is free, by the channel on which that was told, or may have been before the client watched it.
+func (c *Client) onFreed(channel string, told bool) {
 	var n notice.List
-	c.table.Freed(channel, &n)
+	c.table.Freed(channel, told, clock.Now(), &n)
 	n.Deliver(c)
 }
 

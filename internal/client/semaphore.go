@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,14 +44,6 @@ func (s *Semaphore) Configure(option func(s *Semaphore) error) {
 	if s.err == nil {
 		s.err = option(s)
 	}
-}
-
-// LogValue implements [slog.LogValuer].
-func (s *Semaphore) LogValue() slog.Value {
-	if s == nil || s.client == nil {
-		return slog.StringValue("no semaphore")
-	}
-	return s.Lock.LogValue()
 }
 
 // inRange returns what is wrong with a number of permits that is not from least to the most that a semaphore can have.

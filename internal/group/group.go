@@ -147,6 +147,14 @@ func (g *Group) entry(e notice.Event, m *notice.Message, err error) notice.Entry
 	return notice.Entry{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
+// Text returns the description of the group, given what it is.
+func (g *Group) Text(what string) string {
+	if g == nil {
+		return "no " + what
+	}
+	return g.description
+}
+
 // LogValue implements [slog.LogValuer].
 func (g *Group) LogValue() slog.Value {
 	if g == nil {

@@ -50,6 +50,8 @@ var (
 	LineInquire string
 	//go:embed sent/line_pump.lua
 	LinePump string
+	//go:embed sent/line_read_acquire.lua
+	LineReadAcquire string
 	//go:embed sent/line_read_release.lua
 	LineReadRelease string
 	//go:embed sent/line_release.lua

@@ -50,10 +50,10 @@ local function marks(member)
   return first == 33 or first == 35 -- ! or #
 end
 
--- Removes the line if nothing but marks is left of it.
+-- Removes the line if nothing but marks is left of it. That of readers who wait stays: the writer that leaves next lets them in.
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= ReadersMark and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -195,7 +195,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = WaiterMark .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == ReadersMark or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line) -- it was the last one
@@ -280,6 +280,60 @@ local function append(line, now, following)
   end
 end
 
+-- Notes that readers wait for a writer, and prefer writers. Redis does this even when it is out of memory, as with a waiter. A failure
+-- is ignored: readers then have their turn as if they preferred nobody.
+local function noteReaders(line)
+  redis.pcall('ZREM', line, ReadersMark)
+  redis.pcall('ZADD', line, string.format('%.0f', ReadersScore + milliseconds()), ReadersMark)
+  redis.pcall('PEXPIRE', line, '300000')
+end
+
+-- Returns whether a reader has to wait for a writer of the line: for one that came before it and that a message reaches, unless a
+-- writer has left the lock since the reader came. A writer that cannot be reached may be dead, and is passed over, as by a release. One
+-- that came just now may be about to subscribe.
+local function behindWriter(line, now, came, publish, base)
+  local left = (tonumber(redis.call('ZSCORE', line, OfferMark) or nil) or OfferScore) - OfferScore
+  if came <= left and left <= now then
+    return false
+  end
+  for place = 0, 63 do
+    local writer = redis.call('ZRANGE', line, place, place, 'WITHSCORES')
+    if not writer[1] or marks(writer[1]) or came < tonumber(writer[2]) then
+      return false
+    end
+    if now - writer[2] < 100000 or hears(publish, beside(base, string.match(writer[1], '^(.-):') or '')) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Returns the hint for a reader that has to wait for a writer of the line, or else nil. If the lock is free, and not offered to readers
+-- just now, it goes to the first writer that is reached: then whoever had it is dead, or knew of no line.
+local function yield(lock, line, free, waited, publish, base)
+  local now = microseconds()
+  if not behindWriter(line, now, now - waited, publish, base) then
+    return
+  end
+  if not free then
+    return math.max(-1 - FirstTerm, -1 - redis.call('PTTL', lock)) -- as the first of the line does: the writer may be stopped
+  end
+  if offered(line, now) then
+    return -1 - 10
+  end
+  mayRemove(line)
+  redis.call('PEXPIRE', line, '300000')
+  local given, asked = grant(lock, line, nil, publish, base, now)
+  return (given or asked) and -1 - ToldFor or nil
+end
+
+-- Wakes the readers who wait for a writer of the line, once one has left it. Each of them asks whether it still has to wait.
+local function callReaders(lock, line, publish, base)
+  if redis.pcall('HGET', lock, ModeField) ~= WriteMode and redis.pcall('ZREM', line, ReadersMark) == 1 then
+    announceFree(publish, base, WriteMode)
+  end
+end
+
 -- Offers a lock to the others: to readers, who wait for the end of a writer, and to whoever else knows of no line.
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', OfferScore + now), OfferMark, string.format('%.0f', TurnsScore), TurnsMark)
@@ -304,7 +358,8 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
     waiting = waiting + redis.call('ZCOUNT', line, 0, WaitersEnd)
   end
   local times = waiting > 0 and others > 0 and turns(line) + 1 or 1
-  if waiting > 0 and others > 0 and times * others >= waiting then
+  if waiting > 0 and others > 0
+    and (side == WriteMode and redis.call('ZREM', line, ReadersMark) == 1 or times * others >= waiting) then
     what = 3
     append(line, now, following)
     offer(line, publish, base, now, watchers, side)

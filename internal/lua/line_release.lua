@@ -95,6 +95,9 @@ local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
   local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
+    if redis.pcall('ZREM', KEYS[2], ReadersMark) == 1 then -- those who wait read with it, before the writers of the line
+      redis.pcall('ZADD', KEYS[2], string.format('%.0f', OfferScore + microseconds()), OfferMark)
+    end
     announceFree(publish, base, side)
     pcall(forewarn, KEYS[2], 0, publish, base, reads)
     return able and 1 or failure(reply)
@@ -141,6 +144,9 @@ able = true
 if stood then
   able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
+  if side and freed ~= 1 then
+    callReaders(KEYS[1], KEYS[2], publish, base)
+  end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
   return freed

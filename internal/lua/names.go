@@ -8,6 +8,11 @@ const (
 	// WaitersEnd is above the score of each waiter, which is when it came, in µs of Redis.
 	WaitersEnd = 3e15
 
+	// ReadersMark is the mark of readers who wait for a writer, and prefer writers. Its score is ReadersScore plus the time in ms at which one
+	// of them was refused last. It stands before the other marks, so that a script sees at once whether it is there.
+	ReadersMark  = "#r"
+	ReadersScore = 3.5e15
+
 	// OfferMark is the mark of an offer to those who know of no line. Its score is OfferScore plus the time of the offer in µs.
 	OfferMark  = "#o"
 	OfferScore = 4e15

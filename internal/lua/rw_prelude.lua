@@ -47,6 +47,19 @@ local function longest(lock, size, ttl, number)
   return most
 end
 
+-- Makes a holder one of those who read a lock, which is free or has such a holder. Returns the reply of an acquire.
+local function read(lock, hold, holder, lease, free)
+  redis.call('SET', hold, 1, 'PX', math.max(redis.call('PTTL', hold), tonumber(lease)))
+  if free then
+    return create(lock, lease, holder, ReadMode) or 0
+  end
+  if redis.call('HEXISTS', lock, holder) == 0 then
+    redis.call('HSET', lock, holder, 1)
+  end
+  extend(lock, lease)
+  return 0
+end
+
 -- Leaves a write lock whose writer was removed to its read holds, and returns for how long. Zero means that there was none, so that
 -- the lock is free.
 local function leaveWrite(lock, number)

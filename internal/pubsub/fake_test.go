@@ -292,7 +292,7 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 				require.Equal(t, f.hub.Since(channel), order)
 				f.called(channel + " " + payload)
 			},
-			OnFreed:     func(channel string) { f.called(channel) },
+			OnFreed:     func(channel string, _ bool) { f.called(channel) },
 			OnUnwatched: func(channel string) { f.called(channel + " is unwatched") },
 			OnRefused:   func(channels []string) { f.called(strings.Join(channels, ",") + " is refused") },
 		}, d, f.tasks)

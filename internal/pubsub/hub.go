@@ -43,12 +43,12 @@ type Config struct {
 	OnReplaced func()
 	// OnMessage takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
 	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and
-	// the listeners are notified after it. OnFreed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
-	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. OnUnwatched says that
+	// the listeners are notified after it. OnFreed says that the lock of a watched channel may be free: see [Hub.Watch]. told says that a
+	// message said so. The goroutine that reads a connection calls both, without the hub's mutex, in the order of its messages. OnUnwatched says that
 	// OnFreed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
 	// OnRefused has channels to which Redis does not let the user subscribe; it is called again for each further try.
 	OnMessage   func(channel, payload string, order uint64, at clock.Instant)
-	OnFreed     func(channel string)
+	OnFreed     func(channel string, told bool)
 	OnUnwatched func(channel string)
 	OnRefused   func(channels []string)
 }

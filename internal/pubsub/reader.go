@@ -87,7 +87,7 @@ func (c *connection) received(s *session, m driver.Message) {
 	case toBeHeard:
 		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
 	case maybeFreed:
-		h.cfg.OnFreed(m.Channel)
+		h.cfg.OnFreed(m.Channel, m.Sort == driver.Published)
 	}
 }
 

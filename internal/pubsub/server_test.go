@@ -48,7 +48,7 @@ func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 				r.heard = append(r.heard, payload)
 			}
 		},
-		OnFreed: func(channel string) {
+		OnFreed: func(channel string, _ bool) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if channel == r.base {

@@ -231,7 +231,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 		return false, false
 	}
 	if other := a.grant.sibling(); other.usable(w.now) {
-		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.inRedis().Field), text(other.inRedis().Field)), true
+		return v.name.server.wouldGrant(a.Handle, text(a.grant.inRedis().Field), text(other.inRedis().Field)), true
 	}
 	if a.queue != nil && a.queue.Head() != a {
 		return false, false
@@ -243,7 +243,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	case a.place.Stands && s.line.index(field) < 0 && s.stood[field] != s.lost: // Redis lost its place, which it learns when it asks
 		return false, false
 	}
-	return s.wouldGrant(a.Handle.Kind, field, ""), false
+	return s.wouldGrant(a.Handle, field, ""), false
 }
 
 // wakes reports whether something will wake an attempt soon.

@@ -29,7 +29,7 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *notice.List) (renew []Bat
 		case !g.renewing() || g.inRound || g.term.RenewAt > now:
 			t.plan(g, n)
 		default:
-			renew = append(renew, t.gather(g, now, bySlot, n)...) // this one, and others
+			renew = t.gather(renew, g, now, bySlot, n) // this one, and others
 		}
 	}
 	n.Alarm(t.heap.Alarm())
@@ -50,9 +50,9 @@ func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
 // Shortest returns the lease that leaves the least time for the reply.
 func (b *Batch) Shortest() time.Duration { return b.shortest }
 
-// gather makes batches of the renewals that are due now or soon: each at most a sixth of its lease too early, and none later
+// gather appends batches of the renewals that are due now or soon: each at most a sixth of its lease too early, and none later
 // than a sixth of the first one's. Locks that were taken one by one are then renewed together.
-func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *notice.List) []Batch {
+func (t *Table) gather(batches []Batch, first *Grant, now clock.Instant, bySlot bool, n *notice.List) []Batch {
 	_, window := first.renewal()
 	var wanted []*Grant
 	for _, g := range t.heap.Before(now.Add(window / 6)) {
@@ -70,31 +70,25 @@ func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *notice.L
 		lease  time.Duration
 		slot   uint16
 	}
-	all := queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
+	for _, grants := range queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
 		s.script = g.handle.Kind.Renew
 		s.lease, _ = g.renewal()
 		if bySlot {
 			s.slot = wire.Slot(g.handle.Key.Name)
 		}
 		return s, g.alone
-	})
-	batches := make([]Batch, 0, len(all))
-	for _, grants := range all {
-		batches = append(batches, newBatch(grants))
+	}) {
+		b := Batch{grants: grants}
+		for _, g := range grants {
+			longest, shortest := g.renewal()
+			b.lease = longest
+			if b.shortest == 0 || shortest < b.shortest {
+				b.shortest = shortest
+			}
+		}
+		batches = append(batches, b)
 	}
 	return batches
-}
-
-func newBatch(grants []*Grant) Batch {
-	b := Batch{grants: grants}
-	for _, g := range grants {
-		longest, shortest := g.renewal()
-		b.lease = longest
-		if b.shortest == 0 || shortest < b.shortest {
-			b.shortest = shortest
-		}
-	}
-	return b
 }
 
 // Wanted returns the call that renews the grants of a batch that still need it, and drops the others from the batch. It is

@@ -194,8 +194,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if g.handle.Kind.Lasting && g.stage != retiring {
 		t.unreturned++
 	}
-	g.stage, g.attempt = retiring, nil
-	g.failures = 0
+	g.stage, g.attempt, g.failures = retiring, nil, 0
 	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
 		giveUpAt = giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time

@@ -135,10 +135,8 @@ func (g *Grant) follow(last *Grant, now clock.Instant) {
 // would wait for the longer one. A first term is as short for both, and its renewal comes when it would have come for the last one.
 func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) bool {
 	g, next, lease := x.grant, a.grant, a.Lease
-	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.leavesMore() {
-		return false
-	}
-	if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
+	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.leavesMore() ||
+		!a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
 		return false
 	}
 	renewAt, first := g.term.RenewAt, lease > wire.FirstTerm && g.term.Ends().Sub(g.term.Confirmed) <= wire.FirstTerm
@@ -162,13 +160,12 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) boo
 	}
 	if first {
 		next.term.RenewAt = renewAt
-		t.plan(next, n)
 	}
-	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)
-		t.plan(next, n)
 	}
+	t.plan(next, n)
+	t.counts.HandOvers++
 	a.keep(now)
 	a.bell.Ring()
 	return true

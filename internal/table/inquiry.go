@@ -36,8 +36,7 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 			ending string // of its channels
 			slot   uint16
 		}
-		waiters := t.asleep.Before(now.Add(inquiryWindow))
-		for _, all := range queue.Batches(waiters, t.cfg.BatchSize, func(a *Attempt) (s sort, alone bool) {
+		for _, all := range queue.Batches(t.asleep.Before(now.Add(inquiryWindow)), t.cfg.BatchSize, func(a *Attempt) (s sort, alone bool) {
 			name := a.Handle.Key.Name
 			s.script, s.ending = a.Handle.Kind.Line.Inquire, wire.OwnEnding(name)
 			if bySlot {
@@ -45,7 +44,7 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 			}
 			return s, false
 		}) {
-			t.inquiries++
+			t.inquiries, t.inquired = t.inquiries+1, now
 			for _, a := range all {
 				t.asleep.Remove(a)
 				a.inquiry = t.inquiries
@@ -91,8 +90,8 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 		default:
 			a.knows().Refused()
 			t.unheardSince = 0 // Redis knows of its subscription
-			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.pause))
-			t.inquireAt(a, now.Add(a.pause), n)
+			a.place.Stand(place.Reading{Sent: sent, Micros: r.List[k]}, now.Add(a.place.Pause))
+			t.inquireAt(a, now.Add(a.place.Pause), n)
 		}
 	}
 }

@@ -98,6 +98,32 @@ func TestWhatIsToldEndsTheSleep(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
 }
 
+// TestAWatchBeginsWithALookAtTheLock has a client watch for an attempt. It may have missed that the lock was freed before. The client inquires for an
+// attempt that it lets sleep, and pumps for another one, or when a message tells that the lock is free.
+func TestAWatchBeginsWithALookAtTheLock(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{false, true} {
+		for _, asks := range []bool{false, true} {
+			table, a := asleep(t)
+			names := a.Handle.Names()
+			var n notice.List
+			table.Hear(names.Own(), wire.Message{Subject: wire.Watch}, start, &n)
+			if asks {
+				require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
+			}
+			table.Freed(names.Base(), told, start, &n)
+			if asks || told {
+				require.Contains(t, table.pumps, names.Own())
+				continue
+			}
+			require.Empty(t, table.pumps)
+			now := start.Add(inquiryGap)
+			table.Inquired(inquire(t, table, now), now, wire.Reply{List: []int64{-1}}, now, &n)
+			require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do, "the lock is free")
+		}
+	}
+}
+
 // inquire sends an inquiry.
 func (w *world) inquire(r *renewal) {
 	c := r.proc.table.Inquire(r.i)

@@ -79,6 +79,7 @@ func (p *process) Unwatch(base, twin string) {
 
 // hears passes a message on as the hub does.
 func (w *world) hears(p *process, s *subscription, m message) {
+	s.messages++
 	switch m.payload {
 	case "5":
 		if base := p.sub(strings.TrimSuffix(strings.TrimSuffix(s.channel, "{}"), ":rlock-twin")); base != nil {
@@ -86,13 +87,12 @@ func (w *world) hears(p *process, s *subscription, m message) {
 		}
 		return
 	case "0", "1":
-		s.messages++
 		w.epochs++
 		s.epoch = w.epochs
 		s.notify()
 		public := s.public != 0 && w.now.Sub(s.public) < 100*time.Millisecond
 		if s.public = 0; !public { // the process that made it looks after it
-			p.freed(s)
+			p.freed(s, true)
 		}
 		return
 	}
@@ -191,10 +191,10 @@ func (w *world) checkStall(n *name) {
 	}
 }
 
-// freed says that the lock of a watched channel may be free.
-func (p *process) freed(s *subscription) {
+// freed says that the lock of a watched channel may be free. told says that a message did.
+func (p *process) freed(s *subscription, told bool) {
 	if s.watches > 0 && !strings.Contains(s.channel, ":rlock-twin") {
-		p.table.Freed(s.channel, &p.notices)
+		p.table.Freed(s.channel, told, p.world.now, &p.notices)
 		p.deliver()
 	}
 }

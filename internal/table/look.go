@@ -14,8 +14,17 @@ import (
 // begins has an attempt that contends ask, unless it has nothing to do yet.
 func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	t.choose(a, now)
-	if pause := a.way.idle(t, a, why, now); pause > 0 {
-		return t.rest(a, pause, n)
+	if why != ByTime {
+		if pause := a.way.idle(t, a, why, now); pause > 0 {
+			return t.rest(a, pause, n)
+		}
+		if _, line := a.way.(lineWay); line && why == ByMessage && a.place.Pause > 0 && !a.place.Unsure {
+			// Without a message, its subscription was confirmed. An inquiry sees all that a message before would have told.
+			if messages, subscribed := t.messages.Received(a.way.channel(a)); subscribed && messages == a.place.Messages {
+				t.inquireAt(a, max(now, t.inquired.Add(inquiryGap)), n)
+				return t.rest(a, -1, n)
+			}
+		}
 	}
 	a.askAt = 0
 	return t.question(a, asking, now, n)
@@ -152,16 +161,11 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.ask(a, asking, now, n)
 	}
 	s := t.rest(a, pause, n)
-	if s.Do == Sleep && a.sleeps(p, hint) {
-		a.pause, s.Pause = pause, -1
-		t.inquireAt(a, now.Add(pause), n)
+	if _, line := a.way.(lineWay); line && p.Ahead < wire.Watching && hint > wire.FirstTerm {
+		if a.place.Pause = pause; p.Heard && s.Do == Sleep { // Redis knows of its subscription
+			s.Pause = -1
+			t.inquireAt(a, now.Add(pause), n)
+		}
 	}
 	return s
-}
-
-// sleeps reports whether the client asks for an attempt that stands in the line: Redis knows of the subscription to its channel, and the
-// lock is held for longer than a first term.
-func (a *Attempt) sleeps(p wire.Position, hint time.Duration) bool {
-	_, line := a.way.(lineWay)
-	return line && p.Heard && p.Ahead < wire.Watching && hint > wire.FirstTerm
 }

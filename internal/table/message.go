@@ -45,7 +45,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *n
 		}
 	case wire.Watch:
 		if h != nil {
-			t.watch(h, t.waiterOn(channel), n)
+			t.watch(h, t.waiterFor(h), n)
 		}
 	default:
 	}

@@ -57,6 +57,9 @@ func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
 	n.Alarm(t.asleep.Alarm())
 }
 
+// inquiryGap is how far apart inquiries are about those whose subscriptions were confirmed, so that many share a call.
+const inquiryGap = 5 * time.Millisecond
+
 // stir ends that.
 func (t *Table) stir(a *Attempt) {
 	a.inquiry = 0
@@ -79,17 +82,19 @@ func (t *Table) forgetPlace(a *Attempt) {
 // restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
 // grant means that it has to ask.
 func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByMessage || a.place.Unsure || !t.countsListeners(a.Handle) {
+	if why == ByMessage || !a.place.Stands || a.place.Unsure || !t.countsListeners(a.Handle) {
 		return 0
 	}
 	return a.place.AskAt.Sub(now)
 }
 
-// waiterOn returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
-func (t *Table) waiterOn(own string) *Attempt {
-	for _, a := range t.placed {
-		if a.Handle.Names().Own() == own {
-			return a
+// waiterFor returns an attempt for a lock that may stand in its line. Nil means that none does.
+func (t *Table) waiterFor(h *Handle) *Attempt {
+	if l := t.queueOf(h.Key); l != nil {
+		for _, a := range l.All() {
+			if a.place.May {
+				return a
+			}
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (p *process) confirm(s *subscription) {
 	p.world.epochs++
 	s.confirmed, s.epoch, s.public = true, p.world.epochs, 0
 	s.notify()
-	p.freed(s)
+	p.freed(s, false)
 }
 
 // deliver tells what the latest call of the table left to be told.

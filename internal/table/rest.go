@@ -9,7 +9,7 @@ import (
 )
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
-// the attempt, so that it asks once more when no release can be missed any longer.
+// the attempt, so that it asks once more, or the client does, when no release can be missed any longer.
 func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	if a.got != nil { // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)

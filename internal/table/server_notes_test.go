@@ -35,7 +35,7 @@ var roles = func() map[*wire.Script]role {
 				all[k.Park] = parks
 			}
 			if l := k.Line; l != nil {
-				all[l.Acquire], all[l.Release], all[l.Force], all[l.Pump] = acquires, releases, forces, pumps
+				all[l.Acquire], all[l.Yield], all[l.Release], all[l.Force], all[l.Pump] = acquires, acquires, releases, forces, pumps
 			}
 		}
 	}
@@ -45,7 +45,7 @@ var roles = func() map[*wire.Script]role {
 // ofLine reports whether a script knows of the line.
 func ofLine(script *wire.Script) bool {
 	for _, k := range []*wire.Kind{wire.Plain, wire.Fenced, wire.Read} {
-		if l := k.Line; script == l.Acquire || script == l.Release || script == l.Force || script == l.Pump {
+		if l := k.Line; script == l.Acquire || script == l.Yield || script == l.Release || script == l.Force || script == l.Pump {
 			return true
 		}
 	}
@@ -76,7 +76,7 @@ func (s *server) notes(c *wire.Call, r wire.Reply) {
 	}
 	switch role {
 	case acquires:
-		if before.find(holder) != nil && r.N >= 0 && c.Script != wire.Read.Acquire {
+		if before.find(holder) != nil && r.N >= 0 && c.Script != wire.Read.Acquire && c.Script != wire.Read.Line.Yield {
 			s.repeats(holder)
 		}
 		s.stands(c, r)
@@ -294,9 +294,12 @@ func (s *server) sound(field string) bool {
 	return ok && b.epoch == s.epoch
 }
 
-// wouldGrant reports whether an acquire of a waiter would succeed now.
-func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
+// wouldGrant reports whether an acquire of a waiter would succeed now. A reader that yields may have to wait for a writer of the line.
+func (s *server) wouldGrant(h *Handle, field, other string) bool {
+	k := h.Kind
 	switch {
+	case h.Yields && other == "" && len(s.line.waiters) > 0:
+		return false
 	case k.Queues:
 		return len(s.holders) == 0 && s.next(field)
 	case len(s.holders) == 0:

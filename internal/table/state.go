@@ -58,13 +58,13 @@ type Table struct {
 	queues         queue.Set[Key, *Attempt, shared] // the local queues
 	trying         map[Key]*Attempt                 // those that join a queue only if they have to
 	publicReleases queue.Memory[Key, fairness.Release]
-	heap           queue.Heap[*Grant, clock.Instant] // the grants that have a due time
-	forcings       int                               // how many unlocks by force there were
-	forced         queue.Memory[Key, lastForce]      // the latest of each name
-	fenced         *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
-
-	asleep    queue.Heap[*Attempt, clock.Instant] // those for which the client asks, see [Table.Inquiries]
-	inquiries int64                               // the number of the latest one
+	heap           queue.Heap[*Grant, clock.Instant]   // the grants that have a due time
+	forcings       int                                 // how many unlocks by force there were
+	forced         queue.Memory[Key, lastForce]        // the latest of each name
+	fenced         *queue.Memory[Key, bool]            // the latest names acquired with tokens; true means also without, which was logged; nil means none
+	asleep         queue.Heap[*Attempt, clock.Instant] // those for which the client asks, see [Table.Inquiries]
+	inquiries      int64                               // the number of the latest one
+	inquired       clock.Instant                       // when that was due
 
 	placed  map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
 	alive   map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
@@ -167,7 +167,6 @@ type course struct {
 	way       way           // how it waits, since it last looked
 	place     place.Place   // in the line, or in the queue of a fair lock
 	firstTerm time.Duration // with which it may stand in the line
-	pause     time.Duration // from one inquiry to the next
 	inquiry   int64         // the number of the inquiry under way about it; zero means none
 	byLine    bool          // the latest question was that of the line
 	seat      *wire.Seat    // in that queue; nil means that it has none
@@ -278,6 +277,7 @@ type Handle struct {
 
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
 	NonReentrant         bool
+	Yields               bool // a reader waits for the writers that stand in the line
 
 	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
 	locked bool // an acquisition was made through this handle without a Hold

@@ -34,12 +34,14 @@ func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
-func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, n) }
+func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, true, 0, n) }
 
-// Freed takes the message that a lock is free, on a channel that this client watches.
-func (t *Table) Freed(channel string, n *notice.List) { t.freed(channel, false, n) }
+// Freed takes the message that a lock is free, on a channel that this client watches. Untold, it may have missed one before it watched.
+func (t *Table) Freed(channel string, told bool, now clock.Instant, n *notice.List) {
+	t.freed(channel, false, told, now, n)
+}
 
-func (t *Table) freed(channel string, unwatched bool, n *notice.List) {
+func (t *Table) freed(channel string, unwatched, told bool, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		w := t.watches[own]
@@ -49,7 +51,11 @@ func (t *Table) freed(channel string, unwatched bool, n *notice.List) {
 		if unwatched && w.queues == 0 {
 			delete(t.watches, own)
 		}
-		t.pump(w.handle, 0, n)
+		if a := t.waiterFor(w.handle); !told && a != nil && a.phase == resting && a.place.Pause > 0 {
+			t.inquireAt(a, now.Add(inquiryGap), n) // if the lock is free, it asks, which has the first one in the line get it
+		} else {
+			t.pump(w.handle, 0, n)
+		}
 	}
 }
 
@@ -70,8 +76,7 @@ func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	p, but := t.pumps[own], ""
 	p.sent = true
-	t.queueOf(p.handle.Key)
-	if t.closed || t.waiterOn(own) == nil {
+	if t.closed || t.waiterFor(p.handle) == nil {
 		but = t.cfg.ClientID
 	}
 	return p.handle.Kind.PumpCall(p.handle.Names(), but)

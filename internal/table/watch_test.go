@@ -30,7 +30,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	freed := func() []string {
 		told()
 		var n notice.List
-		table.Freed(base, &n)
+		table.Freed(base, true, start, &n)
 		n.Deliver(l)
 		return told()
 	}
@@ -102,7 +102,7 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		a = waits()
 		require.Equal(t, []string{"watch " + h.Names().Base()}, asked())
 		var n notice.List
-		table.Freed(h.Names().Base(), &n)
+		table.Freed(h.Names().Base(), true, start, &n)
 		require.Empty(t, table.PumpCall(own).Args.Holder)
 		table.Pumped(own, wire.Reply{}, start, &n)
 		leaves(a)

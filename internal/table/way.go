@@ -55,6 +55,9 @@ func (pollWay) question(t *Table, a *Attempt, _ phase, now clock.Instant) (wire.
 	if other := a.sibling(); other.usable(now) {
 		writer = other.inRedis().Field
 	}
+	if a.byLine = a.Handle.Yields && t.lined(a.Handle); a.byLine {
+		return a.grant.inRedis().Yield(a.Handle.Names(), a.Lease, now.Sub(a.began), writer), 0
+	}
 	return a.grant.inRedis().Acquire(a.Handle.Names(), a.Lease, writer), 0
 }
 
@@ -74,7 +77,7 @@ func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Position, hint time.Durati
 }
 
 func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.queue == nil || a.place.Stands { // it stands in a line that this client does without by now
+	if a.queue == nil || a.place.Stands { // it stands in a line that this client does without by now
 		return 0
 	}
 	if pause := a.handedSoon(why, now); pause > 0 {
@@ -128,7 +131,7 @@ func (t *Table) firstTerm(a *Attempt) time.Duration {
 }
 
 func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.place.Stands {
+	if a.place.Stands {
 		return w.lineWay.idle(t, a, why, now)
 	}
 	return a.handedSoon(why, now)
@@ -137,10 +140,7 @@ func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time
 // idle lets the head stay out of the line while an owner of this process holds the lock. A message about an unlock by force reaches
 // only the line. Others are first if they stand there already.
 func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	switch {
-	case why == ByTime:
-		return 0
-	case a.place.Stands:
+	if a.place.Stands {
 		return t.restsInLine(a, why, now)
 	}
 	if g := t.rival(a.grant, now); g != nil {
@@ -197,9 +197,6 @@ func (seatWay) channel(a *Attempt) string { return a.seat.Channel }
 func (seatWay) leavesPlace() bool         { return true }
 
 func (seatWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || !a.place.Stands {
-		return 0
-	}
 	return t.restsInLine(a, why, now)
 }
 

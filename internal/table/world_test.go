@@ -309,10 +309,11 @@ func newWorld(choice uint32) *world {
 		p.table = New(cfg, p.tasks, p, p)
 		w.procs[i] = p
 		for j, n := range w.names {
-			for _, k := range familyKinds[families[j]] {
+			for i, k := range familyKinds[families[j]] {
 				h := &Handle{
 					Key: p.table.Key(n.text, k.Family), Kind: k, Name: n.text, NonReentrant: nonReentrant && k == wire.Plain,
 					FirstDelay: time.Millisecond, MaxDelay: 128 * time.Millisecond,
+					Yields: k == wire.Read && i > 1, // the second one
 				}
 				p.handles[j] = append(p.handles[j], h)
 			}

@@ -76,8 +76,8 @@ func (k *Kind) HasPermits() bool { return k.MaxPermits > 0 }
 // Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis, or keep free permits for the
 // first waiters. A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters
 // do not stand in the line. Permits are never freed by force.
-// Without an Inquire, each waiter has to ask by itself.
-type Line struct{ Acquire, Release, Force, Pump, Inquire *Script }
+// Without an Inquire, each waiter has to ask by itself. Yield is the acquire of those who do not stand in the line, and wait for those who do.
+type Line struct{ Acquire, Yield, Release, Force, Pump, Inquire *Script }
 
 // Family is a set of kinds that exclude each other on one name. Locks of different families must not share a name.
 type Family uint8

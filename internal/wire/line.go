@@ -66,6 +66,14 @@ func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
 	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: h.args(lease, n.base, Standing{Term: term}.text())}
 }
 
+// Yield returns the call that makes it a holder unless a writer stands in the line that came before it. waited is for how long it has
+// waited, and writer is as for [Holder.Acquire].
+func (h *Holder) Yield(n *Names, lease, waited time.Duration, writer any) Call {
+	c := Call{Script: h.kind.Line.Yield, Keys: h.lineKeys(n), Args: h.args(lease, n.base, waited.Microseconds())}
+	c.Args.Other = writer
+	return c
+}
+
 // Give returns the call that frees the lock, or makes it leave the line, and gives the lock to whoever is next. A tombstone of
 // that lifetime is written for its number; zero means none. term is the one with which it stood in the line, or [Woken]; zero
 // means that it never did. next comes behind the waiters of the line; nil means that there is none. A next holder that needs a token

@@ -76,6 +76,7 @@ var (
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
 		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: true}, lua.LineReadRelease),
+		Yield:   newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.LineReadAcquire),
 		Force:   plainLine.Force, Pump: plainLine.Pump,
 	}
 )

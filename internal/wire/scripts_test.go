@@ -70,7 +70,7 @@ func TestKindsOfScripts(t *testing.T) {
 		}
 		for _, s := range []*wire.Script{
 			k.Acquire, k.Count, k.Release, k.Renew, k.Force, k.Inspect, k.HandOver, k.Park, k.ExportScript(), k.AdoptScript(),
-			line.Acquire, line.Release, line.Force, line.Pump, line.Inquire,
+			line.Acquire, line.Yield, line.Release, line.Force, line.Pump, line.Inquire,
 		} {
 			if s != nil && !slices.Contains(kinds[s.Digest], k.Name()) {
 				kinds[s.Digest] = append(kinds[s.Digest], k.Name())

@@ -46,7 +46,7 @@ func (h *Holder) Ticket(name string) string {
 // quotes the ticket, because whoever has it can have the lock.
 func (k *Kind) OpenTicket(ticket, name string) (field string, err error) {
 	if !k.HasTickets() {
-		return "", fmt.Errorf("%w: a %s has no tickets", fault.ErrInvalidOption, k.noun())
+		return "", fmt.Errorf("%w: a %s has no tickets", fault.ErrInvalidOption, k.What())
 	}
 	text, ok := strings.CutPrefix(ticket, ticketPrefix)
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -66,12 +66,12 @@ func (k *Kind) OpenTicket(ticket, name string) (field string, err error) {
 	return field, nil
 }
 
-// noun returns what a value of the kind is.
-func (k *Kind) noun() string {
-	if k.Noun == "" {
-		return k.Name() + " lock"
+// What returns what a value of the kind is, for people.
+func (k *Kind) What() string {
+	if name := k.Name(); k.Noun == "" && k != Plain {
+		return name + " lock"
 	}
-	return k.Noun
+	return k.Name()
 }
 
 // isField reports whether a text can be the field of a holder of the kind.

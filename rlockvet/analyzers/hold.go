@@ -93,7 +93,7 @@ func (h *holds) takes(call *ast.CallExpr) bool {
 
 // methods has what a call of a method of a hold means. TestEveryMethodIsKnown compares it with the library.
 var methods = map[string]effect{
-	"Context": asks, "Deadline": asks, "Token": asks, "LogValue": asks, "Extend": asks,
+	"Context": asks, "Deadline": asks, "Token": asks, "LogValue": asks, "String": asks, "Extend": asks,
 	"Err": learns, "Done": learns,
 	"Unlock": ends, "Export": ends, "PermitIDs": ends, // with the ids, somebody else can release the permits
 }

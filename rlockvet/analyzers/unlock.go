@@ -153,7 +153,7 @@ func (u *unlocks) watched(function inspector.Cursor, receiver ast.Expr) bool {
 			continue
 		}
 		selector, ok := c.Parent().Node().(*ast.SelectorExpr)
-		if !ok || selector.Sel.Name != "Unlock" && selector.Sel.Name != "LogValue" {
+		if !ok || selector.Sel.Name != "Unlock" && selector.Sel.Name != "LogValue" && selector.Sel.Name != "String" {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
--- cee59e2527a00ded686e0b2f656ca82c822e1cf6 fenced_line_acquire
+-- 69d7a1de55edfb7a5e4b134cf4a961c226ed48d1 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -143,7 +143,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -236,7 +236,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)

@@ -1,4 +1,4 @@
--- bfc7a937cd2d1bbad181d5f864a903ba3a385645 fenced_line_pump
+-- 0513a88233a0e1fae1c11c1c139b88fbdf305cb0 fenced_line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -73,7 +73,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -159,7 +159,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)

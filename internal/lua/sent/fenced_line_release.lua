@@ -1,4 +1,4 @@
--- 7ed6f0a92c6da49910dbe79f5d05899cea3f8d81 fenced_line_release
+-- 06598b3d68b57c50924c7db645704790e5e81da0 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -115,7 +115,7 @@ local function announceFree(publish, channel, side)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -271,6 +271,9 @@ local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
   local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
+    if redis.pcall('ZREM', KEYS[2], '#r') == 1 then
+      redis.pcall('ZADD', KEYS[2], string.format('%.0f', 4e15 + microseconds()), '#o')
+    end
     announceFree(publish, base, side)
     pcall(forewarn, KEYS[2], 0, publish, base, reads)
     return able and 1 or failure(reply)
@@ -394,7 +397,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)
@@ -429,6 +432,11 @@ local function grant(lock, line, token, publish, base, now, asker, others)
     size = 100
   end
 end
+local function callReaders(lock, line, publish, base)
+  if redis.pcall('HGET', lock, 'mode') ~= 'write' and redis.pcall('ZREM', line, '#r') == 1 then
+    announceFree(publish, base, 'write')
+  end
+end
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
@@ -448,7 +456,8 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
     waiting = waiting + redis.call('ZCOUNT', line, 0, 3e15)
   end
   local times = waiting > 0 and others > 0 and turns(line) + 1 or 1
-  if waiting > 0 and others > 0 and times * others >= waiting then
+  if waiting > 0 and others > 0
+    and (side == 'write' and redis.call('ZREM', line, '#r') == 1 or times * others >= waiting) then
     what = 3
     append(line, now, following)
     offer(line, publish, base, now, watchers, side)
@@ -493,6 +502,9 @@ able = true
 if stood then
   able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
+  if side and freed ~= 1 then
+    callReaders(KEYS[1], KEYS[2], publish, base)
+  end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
   return freed

@@ -1,4 +1,4 @@
--- 64990e96c313e8f9922e5c322fc7857c4e502deb line_force
+-- 936cc47661cb68d2d4adc6272659fa51c92aaed9 line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -94,7 +94,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -169,7 +169,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)

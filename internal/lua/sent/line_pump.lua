@@ -1,4 +1,4 @@
--- 8871bc5d8ad697086d26b8bd205c0c1e0fcbe14f line_pump
+-- 7e3e405b0323a0094f3adb7c3e33cbeb2a52ae68 line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -63,7 +63,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -149,7 +149,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)

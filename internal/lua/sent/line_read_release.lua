@@ -1,4 +1,4 @@
--- d776a4620f84e0a81b53dfc52be908fd5813db04 line_read_release
+-- 09abab0067f0cffe06030244747187d2420a00e7 line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -174,7 +174,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end
@@ -272,7 +272,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local mark = '!' .. member
       if reached > 0 and not asks then
         local behind = batch[i + 1]
-        if passed > 0 or behind and not marks(behind) then
+        if passed > 0 or behind and (behind == '#r' or not marks(behind)) then
           redis.call('ZREM', line, member, mark)
         elseif i == 1 then
           redis.call('DEL', line)
@@ -337,7 +337,8 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
     waiting = waiting + redis.call('ZCOUNT', line, 0, 3e15)
   end
   local times = waiting > 0 and others > 0 and turns(line) + 1 or 1
-  if waiting > 0 and others > 0 and times * others >= waiting then
+  if waiting > 0 and others > 0
+    and (side == 'write' and redis.call('ZREM', line, '#r') == 1 or times * others >= waiting) then
     what = 3
     append(line, now, following)
     offer(line, publish, base, now, watchers, side)

@@ -1,4 +1,4 @@
--- 2dd2263865974eb7c886637d665d133f110e4c3e plain_acquire
+-- 5ead363c4f2476c56be094da227383b17be661ca plain_acquire
 -- Generated from ../plain_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
@@ -107,7 +107,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

@@ -1,4 +1,4 @@
--- 0987b9e9cbf716736a584f20eb940855173c7955 plain_handover
+-- b2d5f4dcae0fa4282a8b2b4505842bbefeed1d4e plain_handover
 -- Generated from ../plain_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder of a plain semaphore to another one that wants as many, and their receipt. A repeated call returns
@@ -87,7 +87,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

@@ -1,4 +1,4 @@
--- f9e4f15154b0253a083bf9312dcd576be77bcbd6 plain_release
+-- d52f75b20b02ef4c8746e19702b37eb2a6a7e9f1 plain_release
 -- Generated from ../plain_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives back permits of a plain semaphore, or leaves the line, and tells the waiters about free permits. A semaphore that is gone
@@ -130,7 +130,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

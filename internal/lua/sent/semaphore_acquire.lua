@@ -1,4 +1,4 @@
--- d810a35feb29f134b4ff540f88d07db3dfed7c9a semaphore_acquire
+-- 54c1c45ceac83713cc833a085ab165fc1158d902 semaphore_acquire
 -- Generated from ../semaphore_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
@@ -139,7 +139,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

@@ -1,4 +1,4 @@
--- 886a6d6e5f98857172eb237feab2a53d6a47b199 semaphore_change
+-- caaec104b8a7effdc916df3d5e2496dc5948d4d9 semaphore_change
 -- Generated from ../semaphore_change.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
@@ -119,7 +119,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

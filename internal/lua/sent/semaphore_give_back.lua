@@ -1,4 +1,4 @@
--- 912a80c0e62afc349fcfc730280d1e72101f706a semaphore_give_back
+-- cd280a8f4fbb5252117d7f3877c928badc4d09f9 semaphore_give_back
 -- Generated from ../semaphore_give_back.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back by their ids, all of them or none, and announces that. A repeated call replies the same and changes
@@ -119,7 +119,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

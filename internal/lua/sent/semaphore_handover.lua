@@ -1,4 +1,4 @@
--- a0f180b13f431a3cbfb8c03df14b70360f0d8503 semaphore_handover
+-- 5da09b672d269b5ec59424939c11ecfd3f4395b8 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -130,7 +130,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

@@ -1,4 +1,4 @@
--- d64953f18de73eeff0a24bfdedcd22fccb9f8263 semaphore_release
+-- b4eeee52844cf46ee4e058578da57c1bb4f3875a semaphore_release
 -- Generated from ../semaphore_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives permits back, or leaves the line, and tells the waiters about free permits. Does nothing for permits that are not out any
@@ -155,7 +155,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

@@ -1,4 +1,4 @@
--- dc8eb6c082fab159ac5432b1ec898b535a5f72fe semaphore_set_up
+-- bfd6520e7061f9291fa58e42a988b9f036893b03 semaphore_set_up
 -- Generated from ../semaphore_set_up.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are still out, because only the
@@ -119,7 +119,7 @@ local function marks(member)
 end
 local function tidy(line)
   local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and marks(first) then
+  if first and first ~= '#r' and marks(first) then
     redis.call('DEL', line)
   end
 end

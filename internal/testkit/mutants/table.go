@@ -134,7 +134,7 @@ var Table = []Mutant{
 		{"internal/table/acquisition.go", "\tg.sending(d, now)\n", ""},
 	}},
 	{"N.6", "a lazy hand-over goes to another lease", []Edit{
-		{"internal/table/handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
+		{"internal/table/handover.go", "\t\t!a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "\t\t!a.Renewed {"},
 	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []Edit{
 		{"internal/lease/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
@@ -181,7 +181,7 @@ var Table = []Mutant{
 		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes it out of the line\n\tt.takeMessage(a, now, n)", "a.grant.needsCleanup = true // a release takes it out of the line"},
 	}},
 	{"line 10", "a waiter does not ask when its subscription is confirmed (S.8)", []Edit{
-		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure || !t.countsListeners(a.Handle) {", "if a.place.Unsure || !t.countsListeners(a.Handle) {"},
+		{"internal/table/place.go", "if why == ByMessage || !a.place.Stands", "if !a.place.Stands"},
 	}},
 	{"line 11", "nobody pumps after a public release (S.9)", []Edit{
 		{"internal/table/free.go", "if given.What == wire.ToPublic {", "if false {"},

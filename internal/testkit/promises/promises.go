@@ -97,6 +97,17 @@ func (j Judge) Order(lock string, got, waits Owner, later time.Duration) bool {
 	return first
 }
 
+// Yields checks that a reader which yields to writers did not ask so much later than a writer that waits, unless a writer has left the lock
+// since the reader asked. It reports that.
+func (j Judge) Yields(lock string, got, waits Owner, left Moment, later time.Duration) bool {
+	yields := got.Asked <= waits.Asked.Add(later) || got.Asked <= left
+	if !yields {
+		j("writer preference: %v, which asked to read %s at %v, passed the writer %v, which stands there since %v; a writer left at %v",
+			got.Who, lock, got.Asked, waits.Who, waits.Asked, left)
+	}
+	return yields
+}
+
 // Tokens are the fencing tokens that the owners of a lock got. The zero value has none.
 type Tokens struct {
 	granted []granted // sorted

@@ -56,6 +56,9 @@ func TestCheckersBite(t *testing.T) {
 		{func(j Judge) { j.Permits("s", owner(ana, 9), []Owner{owner(ben, 3)}, 2) }, ""},
 		{func(j Judge) { j.Order("a", asked(ana, 1002), asked(ben, 1), time.Second) }, "order: ana, which asked for a at 1.002s, overtook ben, which asked at 1ms"},
 		{func(j Judge) { j.Order("a", asked(ana, 1001), asked(ben, 1), time.Second) }, ""},
+		{func(j Judge) { j.Yields("a", asked(ana, 1002), asked(ben, 1), ms(1001), time.Second) }, "writer preference: ana, which asked to read a at 1.002s, passed the writer ben, which stands there since 1ms; a writer left at 1.001s"},
+		{func(j Judge) { j.Yields("a", asked(ana, 1002), asked(ben, 1), ms(1002), time.Second) }, ""},
+		{func(j Judge) { j.Yields("a", asked(ana, 1001), asked(ben, 1), ms(0), time.Second) }, ""},
 
 		{func(j Judge) { new(Tokens).Granted(j, "a", true, owner(ana, 1), 7, 7) }, "token: ana got a with the token 7 after 7"},
 		{func(j Judge) { new(Tokens).Granted(j, "a", true, owner(ana, 1), 7, 6) }, ""},

@@ -39,6 +39,7 @@ var packages = map[string]struct{ path, module string }{
 	"rlockotel":    {"github.com/go-rlock/rlock/rlockotel", "rlockotel"},
 	"rlockrueidis": {"github.com/go-rlock/rlock/rlockrueidis", "rlockrueidis"},
 	"rlocktest":    {"github.com/go-rlock/rlock/rlocktest", "rlocktest"},
+	"embedded":     {"github.com/go-rlock/rlock/rlocktest/embedded", "rlocktest"},
 	"rueidis":      {"github.com/redis/rueidis", "rlockrueidis"},
 }
 

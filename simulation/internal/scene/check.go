@@ -84,6 +84,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	refused := errors.Is(err, rlock.ErrNotAcquired)
 	if err != nil || w.dead() {
 		w.finds(a, refused)
+		w.writes(a.of, a.reads)
 	}
 	if w.dead() {
 		return
@@ -183,6 +184,7 @@ func (w *worker) silent(a *attempt) bool {
 
 // enters checks an acquisition against what others have.
 func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
+	stand := w.standing(h)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
@@ -208,6 +210,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	}
 	w.raises(h, token, a.token)
 	w.lasts(h)
+	w.yields(h, stand)
 	if !h.of.fair() || w.Overtake == 0 {
 		return
 	}
@@ -301,6 +304,7 @@ func (w *worker) leaves(h *holder, err error) {
 	defer w.mu.Unlock()
 	w.trace.Note("%v unlocks %s: %v", h.p, h.of.name, err)
 	h.ends = true
+	w.writes(h.of, h.reads)
 	w.outlasts(h, err)
 	h.p.busy += len(h.of.atoms())
 	w.drop(h)
@@ -324,6 +328,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	defer w.mu.Unlock()
 	h.p.busy -= len(h.of.atoms())
 	w.touch(h.of)
+	w.writes(h.of, h.reads)
 	if h.p.dead() {
 		return
 	}
@@ -331,6 +336,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	case before != nil || err != nil:
 	case h.atLeast > 0:
 		h.of.kept = h.asked.Add(h.atLeast)
+		w.trace.Note("%v keeps %s until %v", h.p, h.of.name, w.at(h.of.kept))
 	case !h.unsure:
 		w.gives(h, took)
 	}

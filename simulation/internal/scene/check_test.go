@@ -132,14 +132,14 @@ func TestCheckersBite(t *testing.T) {
 			a.asks(plan{of: find(r, "fair"), permits: 1})
 			for range 100 {
 				time.Sleep(glance)
-				r.wakesUp(find(r, "fair"), true, false)
+				r.wakesUp(find(r, "fair"), true, false, false)
 			}
 		}, "lost wake-up"},
 		"a waiter who is passed over": {func(r *run, a, _ *worker) {
 			a.asks(plan{of: find(r, "fenced"), permits: 1})
 			for n := range 100 { // others have the lock at one look of three
 				time.Sleep(glance)
-				r.wakesUp(find(r, "fenced"), n%3 > 0, false)
+				r.wakesUp(find(r, "fenced"), n%3 > 0, false, false)
 			}
 		}, "lost wake-up: fenced was free for"},
 		"a waiter whom Redisson, which is nearer, passes over": {func(r *run, a, _ *worker) {
@@ -147,10 +147,10 @@ func TestCheckersBite(t *testing.T) {
 			java := &peer{run: r, conn: r.servers[0].NewPeer("java"), random: rand.New(rand.NewPCG(1, 1)), holder: "x:1"}
 			for range 100 { // the watch mostly looks while the lock is free for a moment
 				java.turn(find(r, "fenced"))
-				r.wakesUp(find(r, "fenced"), true, false)
-				r.wakesUp(find(r, "fenced"), true, false)
+				r.wakesUp(find(r, "fenced"), true, false, false)
+				r.wakesUp(find(r, "fenced"), true, false, false)
 				time.Sleep(glance)
-				r.wakesUp(find(r, "fenced"), false, false)
+				r.wakesUp(find(r, "fenced"), false, false, false)
 			}
 		}, ""},
 		"a red lock whose members have no time to answer": {func(r *run, a, _ *worker) {
@@ -159,7 +159,7 @@ func TestCheckersBite(t *testing.T) {
 			a.asks(plan{of: red, permits: 1, lease: s})
 			for n := range 100 {
 				time.Sleep(glance)
-				r.wakesUp(red, n%3 > 0, false)
+				r.wakesUp(red, n%3 > 0, false, false)
 			}
 		}, ""},
 		"a hold that the gauges do not have": {func(r *run, a, _ *worker) {

@@ -43,7 +43,9 @@ func (r *run) gives(h *holder, took time.Duration) {
 func (r *run) finds(a *attempt, refused bool) {
 	o := promises.Op{What: promises.Find, Reads: a.of.shares() && a.reads, From: r.moment(a.asked), To: r.moment(time.Now())}
 	if refused && a.try {
-		a.of.finds = append(a.of.finds, o)
+		if a.of.kind != kindYieldingRW || !a.reads { // which may have found a writer that waits
+			a.of.finds = append(a.of.finds, o)
+		}
 		return
 	}
 	if o.To = o.To.Add(r.strayFor()); a.p.dead() {

@@ -128,7 +128,7 @@ func (l *Log) state(name string) string {
 		if k.name != name && (!shares || len(k.has)+len(k.dead)+len(k.wants) == 0) {
 			continue
 		}
-		text := k.name + ": free"
+		text := k.name + ": nobody"
 		if len(k.has) > 0 {
 			text = k.name + ": " + strings.Join(k.has, ", ")
 		}

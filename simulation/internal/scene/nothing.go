@@ -52,7 +52,7 @@ func nop(context.Context) error { return nil }
 
 func (w *worker) noLock(l *rlock.Lock) []answer {
 	ctx := w.ctx
-	_ = l.LogValue()
+	_, _ = l.LogValue(), l.String()
 	return []answer{
 		{"Acquire of no lock", second(l.Acquire(ctx))},
 		{"TryLock of no lock", second(l.TryLock(ctx))},
@@ -70,7 +70,7 @@ func (w *worker) noLock(l *rlock.Lock) []answer {
 
 func (w *worker) noSemaphore(s *rlock.Semaphore) []answer {
 	ctx := w.ctx
-	_ = s.LogValue()
+	_, _ = s.LogValue(), s.String()
 	return []answer{
 		{"Acquire of no semaphore", second(s.Acquire(ctx))},
 		{"TrySetPermits of no semaphore", second(s.TrySetPermits(ctx, 1))},
@@ -86,7 +86,7 @@ func (w *worker) noSemaphore(s *rlock.Semaphore) []answer {
 
 func (w *worker) noPlainSemaphore(s *rlock.PlainSemaphore) []answer {
 	ctx := w.ctx
-	_ = s.LogValue()
+	_, _ = s.LogValue(), s.String()
 	return []answer{
 		{"Acquire of no plain semaphore", second(s.Acquire(ctx))},
 		{"TrySetPermits of no plain semaphore", second(s.TrySetPermits(ctx, 1))},
@@ -98,7 +98,7 @@ func (w *worker) noPlainSemaphore(s *rlock.PlainSemaphore) []answer {
 
 func (w *worker) noLatch(l *rlock.CountDownLatch) []answer {
 	ctx := w.ctx
-	_ = l.LogValue()
+	_, _ = l.LogValue(), l.String()
 	return []answer{
 		{"TrySetCount of no latch", second(l.TrySetCount(ctx, 1))},
 		{"CountDown of no latch", second(l.CountDown(ctx))},

@@ -29,7 +29,7 @@ func (s strike) pauses() {
 	s.p.self.Stop()
 	time.Sleep(d)
 	s.p.self.Continue()
-	s.trace.Note("%v continues", s.p)
+	s.trace.Note("%v continues, after %v", s.p, d)
 	time.Sleep(4 * time.Second)
 }
 

@@ -23,6 +23,8 @@ var wants = [][]Lock{
 	{{kindRW, "rw"}},
 	{{kindRW, "r"}, {kindRW, "{r}"}},
 	{{kindFencedRW, "fenced-rw"}},
+	{{kindYieldingRW, "yielding"}},
+	{{kindYieldingRW, "y"}, {kindRW, "{y}"}},
 	{{kindSpin, "spin"}},
 	{{kindSemaphore, "semaphore"}},
 	{{kindSemaphore, "permits"}},

@@ -21,6 +21,7 @@ const (
 	kindSpin       = "spin"
 	kindRW         = "rw"
 	kindFencedRW   = "fenced rw"
+	kindYieldingRW = "yielding rw" // its readers wait for writers
 	kindSemaphore  = "semaphore"
 	kindPlain      = "plain semaphore"
 	kindMulti      = "multi"
@@ -45,6 +46,7 @@ type target struct {
 	deleting  time.Time              // when somebody began to delete it for the last time
 	deleted   time.Time              // when that was done
 	last      time.Time              // when a worker last began or ended something with it
+	wrote     time.Time              // until when a writer may have left it last
 	extra     int                    // permits that were added for a while
 	taken     int                    // how often the processes have taken it
 	stray     stray
@@ -60,7 +62,9 @@ func (t *target) counts() bool { return t.kind == kindSemaphore || t.kind == kin
 // greatest returns the greatest token.
 func (t *target) greatest() rlock.Token { return rlock.Token(t.tokens.Greatest()) }
 
-func (t *target) shares() bool { return t.kind == kindRW || t.kind == kindFencedRW }
+func (t *target) shares() bool {
+	return t.kind == kindRW || t.kind == kindFencedRW || t.kind == kindYieldingRW
+}
 
 func (t *target) fenced() bool {
 	return t.kind == kindFenced || t.kind == kindFencedFair || t.kind == kindFencedRW || t.kind == kindElection
@@ -150,10 +154,13 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 		return c.NewFairLock(t.name, rlock.Fenced())
 	case kindSpin:
 		return c.NewSpinLock(t.name)
-	case kindRW, kindFencedRW:
+	case kindRW, kindFencedRW, kindYieldingRW:
 		var opts []rlock.LockOption
-		if t.kind == kindFencedRW {
+		switch t.kind {
+		case kindFencedRW:
 			opts = append(opts, rlock.Fenced())
+		case kindYieldingRW:
+			opts = append(opts, rlock.WriterPreference())
 		}
 		if reads {
 			return c.NewRWLock(t.name, opts...).ReadLock()

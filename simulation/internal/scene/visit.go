@@ -157,7 +157,7 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 	defer w.occupied(w.process, -1)
 	before, ctx := hold.Err(), context.WithoutCancel(hold.Context())
 	var err error
-	_, _ = hold.LogValue(), w.clients[0].Stats()
+	_, _, _ = hold.LogValue(), hold.String(), w.clients[0].Stats()
 	says := func(ok bool, what string, value any) {
 		if err == nil && !ok {
 			w.judge(hold, before, "query: %v has %s, but %s says %v", w.process, p.of.name, what, value)
@@ -184,9 +184,9 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		var ok bool
 		ok, err = l.Extend(ctx, ids[0], 30*time.Second)
 		says(ok, "Extend", ok)
-		_ = l.LogValue()
+		_, _ = l.LogValue(), l.String()
 	case *rlock.PlainSemaphore:
-		_ = l.LogValue()
+		_, _ = l.LogValue(), l.String()
 		var n int
 		n, err = l.AvailablePermits(ctx)
 		says(n <= permits-p.permits, "AvailablePermits", n)
@@ -205,7 +205,7 @@ func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(boo
 	var left time.Duration
 	left, *err = l.TTL(ctx)
 	says(left > 0, "TTL", left)
-	_ = l.LogValue()
+	_, _ = l.LogValue(), l.String()
 	var info rlock.LockInfo
 	info, *err = l.Inspect(ctx)
 	mine := false

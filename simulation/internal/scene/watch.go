@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/promises"
@@ -22,14 +23,14 @@ func (r *run) watch() {
 			r.graves()
 		}
 		fields := r.fields()
-		free := make(map[*target]bool)
+		free, readable := make(map[*target]bool), make(map[*target]bool)
 		for _, t := range r.wanted {
-			free[t] = r.free(t)
+			free[t], readable[t] = r.free(t), r.readable(t)
 		}
 		down := r.down()
 		r.mu.Lock()
 		for _, t := range r.wanted {
-			r.wakesUp(t, free[t], down)
+			r.wakesUp(t, free[t], readable[t], down)
 		}
 		for _, l := range r.latches {
 			r.opens(l)
@@ -58,13 +59,14 @@ func (r *run) watch() {
 	}
 }
 
-// wakesUp checks that a target is not free for long while somebody waits for it. The run must be locked.
-func (r *run) wakesUp(t *target, free, down bool) {
+// wakesUp checks that a target is not free for long while somebody waits for it, or readable while a reader does. The run must be locked.
+func (r *run) wakesUp(t *target, free, readable, down bool) {
 	now := time.Now()
 	quiet := !down && now.After(r.disturbed) && now.After(t.untold) && r.WakeUp > 0
 	for _, m := range t.members {
 		quiet = quiet && now.After(m.untold)
 	}
+	readable = readable && !slices.ContainsFunc(t.waiting, func(a *attempt) bool { return !a.reads }) // behind which it may wait in its process
 	var waits *attempt
 	for _, a := range t.waiting {
 		if !a.p.healthy() {
@@ -77,7 +79,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 		if now.Sub(a.asked) > r.WakeUp {
 			waits = a
 		}
-		if a.looks++; free {
+		if a.looks++; free || readable && a.reads {
 			a.free++
 		}
 		if 2*a.free > a.looks && !a.troubled && !a.told {

@@ -84,7 +84,7 @@ func (c *conn) arrive(m driver.Message, err *fault.Error) {
 			return
 		}
 		select {
-		case c.sub.in <- arrival{c, m, err}:
+		case c.sub.in <- arrival{c, m, err, time.Now()}:
 		case <-c.sub.closed:
 		}
 	})

@@ -34,7 +34,11 @@ type arrival struct {
 	conn *conn
 	m    driver.Message
 	err  *fault.Error
+	at   time.Time
 }
+
+// noticed is how long a message may lie on a connection before the log says that it is read.
+const noticed = 10 * time.Millisecond
 
 func newSubscription(sharded bool, to func(channels []string) *Link) *subscription {
 	return &subscription{
@@ -174,6 +178,10 @@ func (s *subscription) Receive(context.Context) (driver.Message, *fault.Error) {
 			}
 			s.mu.Unlock()
 			if present {
+				if late := time.Since(a.at); late > noticed && a.m.Sort == driver.Published {
+					l := a.conn.link
+					l.server.trace.Note("%s reads what has been there for %v, of %s on %s: %s", l.name, late, l.server.name, a.m.Channel, a.m.Payload)
+				}
 				return a.m, a.err
 			}
 		}

@@ -183,5 +183,6 @@ func (h *Hold) Deadline() time.Time                               { return time.
 func (h *Hold) Token() Token                                      { return 0 }
 func (h *Hold) PermitIDs() []string                               { return nil }
 func (h *Hold) LogValue() slog.Value                              { return slog.Value{} }
+func (h *Hold) String() string                                    { return "" }
 func (h *Hold) Unlock(ctx context.Context) error                  { return nil }
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error { return nil }
