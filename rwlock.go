@@ -1,14 +1,10 @@
 package rlock
 
-import (
-	"fmt"
-
-	"github.com/go-rlock/rlock/internal/wire"
-)
+import "github.com/go-rlock/rlock/internal/wire"
 
 // RWLock is a pair of handles on one read-write lock: many owners may read, or one may write. It is made by
 // [Client.NewRWLock], and is safe for concurrent use. New readers may acquire while a writer waits, but they do not pass a
-// writer that waits in the same process.
+// writer that waits in the same process. With [WriterPreference] they pass none.
 type RWLock struct{ read, write *Lock }
 
 // NewRWLock returns handles on the read-write lock of that name. It ports getReadWriteLock.
@@ -40,27 +36,3 @@ func (rw *RWLock) WriteLock() *Lock {
 
 // String implements [fmt.Stringer]: the kind and the name.
 func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write lock") }
-
-// WriterPreference makes a reader wait while a writer waits, as [sync.RWMutex] does. The option is for [Client.NewRWLock].
-//
-// A reader that comes while a writer of any process waits has the lock after that writer. When the writer unlocks, all readers that wait by
-// then read together, before the next writer has its turn. So readers do not starve either. An owner that reads already may re-enter, and
-// one that writes may read.
-//
-// Without the option, which is the default as in Redisson, new readers join those who read, and a writer waits until nobody reads.
-//
-// The option decides for the readers of this handle alone: use it for all handles of a name. Readers of Redisson, of older versions of
-// rlock, and of handles without it pass the writers that wait. Writers need no option, but Redisson's do not stand in the line, so nobody
-// waits for those. Nor does anybody where there is no line: docs/line.md says where.
-//
-// Do not read twice without an owner: while a writer waits, the second call waits for it, and the writer waits for the first read. The same
-// happens if a reader calls another process that reads the same name, and waits for its answer.
-func WriterPreference() LockOption {
-	return func(h *lockSettings) error {
-		if h.Kind.Family != wire.RWFamily {
-			return fmt.Errorf("%w: WriterPreference is for read-write locks", ErrInvalidOption)
-		}
-		h.Yields = h.Kind.Side == wire.ReadSide
-		return nil
-	}
-}

@@ -80,8 +80,8 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2856, "internal/group": 2795, "internal/client": 3518, "internal/pubsub": 1542,
-	"internal/transport": 1234, "internal/wire": 1990,
+	".": 2876, "internal/group": 2795, "internal/client": 3518, "internal/pubsub": 1542,
+	"internal/transport": 1234, "internal/wire": 2000,
 }
 
 // house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no
@@ -89,7 +89,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5368
+const maxHouse = 5480
 
 const (
 	maxPackage  = 1200

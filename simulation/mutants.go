@@ -61,6 +61,7 @@ var rare = map[string]string{
 	"M64":           lastAnswer,
 	"C10":           "where Redis forgets, the checkers do not know how many plain permits are out",
 	"F10":           lastAnswer,
+	"F14":           "the checkers do not count the writers for which a reader waits",
 	"table 2":       "the wait has to end at the moment of the hand-over, as in a process that was stopped",
 	"table 7":       leaves,
 	"table 8":       "the owner has to acquire again after somebody has deleted the lock, and before a renewal tells",

@@ -192,7 +192,7 @@ var ownMutants = []mutant{
 		{"internal/table/watch.go", "if w == nil || unwatched && w.queues", "if w == nil || !unwatched || w.queues"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
-		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
+		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0\n    and (side", "if false\n    and (side"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
 		{"internal/table/message.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks {"},

@@ -132,7 +132,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
 		case do == subscribe:
 			h.orders++
-			ch.sent, ch.order, ch.renew = now, h.orders, false
+			ch.sent, ch.order, ch.renew, ch.reported = now, h.orders, false, false
 			coming = append(coming, ch.name)
 			if ch.twin != nil && ch.twin.conn == c {
 				due = append(due, ch.twin)

@@ -90,29 +90,29 @@ type Hub struct {
 	running sync.WaitGroup
 }
 
-// channel is one channel, shared by all its listeners.
+// channel is one channel, shared by all its listeners. A client may have three for each of many waiters, so small fields stand together.
 type channel struct {
 	queue.Timed[clock.Instant] // on the agenda of its connection
 
 	name      string
 	conn      *connection
-	routed    bool // whether conn is known to be the right connection
 	listeners []chan struct{}
 	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
 	after     clock.Instant // the earliest moment to find its connection; zero means at once
-	reported  clock.Instant // the value of sent when Config.OnRefused was told
-	confirmed bool          // whether Redis has confirmed the subscription in the present session
-	moved     bool          // whether it was on the connection of a shard before
 	idleSince clock.Instant // when the last listener or watcher left
 	messages  uint64
 	epoch     uint64        // of the last confirmation
 	left      clock.Instant // when UNSUBSCRIBE was sent; zero means that its connection is broken since
 	order     uint64        // the number of the subscription that was ordered last
 	since     uint64        // the number of the one that was confirmed last
+	routed    bool          // whether conn is known to be the right connection
+	confirmed bool          // whether Redis has confirmed the subscription in the present session
+	moved     bool          // whether it was on the connection of a shard before
+	reported  bool          // whether Config.OnRefused was told since SUBSCRIBE was sent
 	renew     bool          // whether to order it once more, see [Hub.Renew]
 
 	// Of a channel that is watched, and of its twin: see [Hub.Watch].
-	watchers int           // how many calls of Watch had no Unwatch yet
+	watchers int16         // how many calls of Watch had no Unwatch yet
 	deserted clock.Instant // when the last listener left; zero means that there was none
 	twin     *channel      // of a channel that is watched, or was and is still subscribed
 	base     *channel      // of a twin: the channel whose twin it is

@@ -290,8 +290,8 @@ func (c *connection) deniedChannels(now clock.Instant) (names []string) {
 	}
 	for _, ch := range c.agenda.All() {
 		waits := ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
-		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && ch.reported != ch.sent {
-			ch.reported = ch.sent
+		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && !ch.reported {
+			ch.reported = true
 			names = append(names, ch.name)
 		}
 	}

@@ -111,6 +111,9 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	}
 	a.phase = queued
 	a.asked = true // the head does, on its behalf
+	if a.follows(now) {
+		return t.askBeside(a, now, n)
+	}
 	t.suspect(a)
 	return a.sleep(-1)
 }
@@ -141,6 +144,7 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.Li
 	case adopting:
 		s = t.onAdoptReply(a, r, now, n)
 	case trying, asking, parting:
+		a.counted(0)
 		s = t.onAcquireReply(a, r, now, n)
 	default:
 		s = a.finish(errUndefined)

@@ -129,7 +129,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	if l := t.queueOf(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
 		if x.grant.handle.Kind.HasPermits() {
-			asksNow(l)
+			freedHere(l, now)
 		}
 	}
 	if given.What == wire.ToPublic {

@@ -46,8 +46,8 @@ func (g *Grant) inRedis() *wire.Holder {
 	return &g.holder
 }
 
-// shrink drops the texts that can be made again. They are half of what a held lock takes, and nobody needs them until the next
-// renewal or the unlock.
+// shrink drops the texts that can be made again. They are half of what a held lock takes, and much of what a waiter does. Nobody needs
+// them until the next renewal or inquiry, or the unlock.
 func (g *Grant) shrink() {
 	g.handle.names.Drop()
 	g.holder.Shrink()

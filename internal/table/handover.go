@@ -183,7 +183,7 @@ func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
 	if l := t.queueOf(x.grant.handle.Key); l != nil {
 		l.Shared.others, l.Shared.handedAt = listen, now
 		if free > 0 {
-			asksNow(l)
+			asksNow(l, int(free)-l.Shared.asked, now)
 		}
 	}
 }

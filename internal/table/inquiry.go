@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -61,18 +62,13 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 // sent, and again if there was no reply in time. A call without keys means that there is nothing to send.
 func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
 	defer t.lock().Unlock()
-	asleep := make([]*Attempt, 0, len(i.waiters))
+	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool { return a.inquiry != i.number || t.closed })
+	if len(i.waiters) > 0 {
+		c = wire.NewRenewal(i.waiters[0].Handle.Kind.Line.Inquire, 0, len(i.waiters))
+	}
 	for _, a := range i.waiters {
-		if a.inquiry == i.number && !t.closed {
-			asleep = append(asleep, a)
-		}
-	}
-	i.waiters = asleep
-	if len(asleep) > 0 {
-		c = wire.NewRenewal(asleep[0].Handle.Kind.Line.Inquire, 0, len(asleep))
-	}
-	for _, a := range asleep {
 		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.firstTerm)
+		a.grant.shrink()
 	}
 	return c
 }

@@ -50,13 +50,33 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) S
 	case a.sibling().usable(now): // it need not queue any more
 		t.leaveQueue(a, n)
 		return t.ask(a, asking, now, n)
+	case !contends && !a.handing && (a.seek == beside || a.mayAsk(now)):
+		return t.askBeside(a, now, n)
 	case !contends:
 		return a.sleep(-1)
 	}
+	a.seek = alone
 	if a.phase == queued {
 		a.phase, why = resting, ByNews
 	}
 	return t.begins(a, why, now, n)
+}
+
+// askBeside has an attempt ask that does not contend.
+func (t *Table) askBeside(a *Attempt, now clock.Instant, n *notice.List) Step {
+	a.seek = beside
+	return t.ask(a, asking, now, n)
+}
+
+// fallsBack has an attempt wait that was refused beside the one that contends. By now it may be that one.
+func (t *Table) fallsBack(a *Attempt, now clock.Instant, n *notice.List) Step {
+	a.seek = alone
+	if contender(a.queue) == a {
+		return t.ask(a, asking, now, n)
+	}
+	a.phase = queued
+	t.suspect(a)
+	return a.sleep(-1)
 }
 
 // takeFailure goes on after a hand-over that failed, or that gave a lock on which the attempt cannot rely.
@@ -136,6 +156,10 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 		return t.giveUp(a, nil, now, n)
 	}
 	pause := t.retryPause(a)
+	if a.seek == beside && contender(a.queue) != a { // the messages are for that one
+		a.phase = resting
+		return a.sleep(pause)
+	}
 	a.place.AskBy(now.Add(pause)) // also if something wakes it before
 	t.onNoAnswer(a, now, n)
 	return t.rest(a, pause, n)
@@ -161,11 +185,9 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.ask(a, asking, now, n)
 	}
 	s := t.rest(a, pause, n)
-	if _, line := a.way.(lineWay); line && p.Ahead < wire.Watching && hint > wire.FirstTerm {
-		if a.place.Pause = pause; p.Heard && s.Do == Sleep { // Redis knows of its subscription
-			s.Pause = -1
-			t.inquireAt(a, now.Add(pause), n)
-		}
+	if _, line := a.way.(lineWay); line && s.Do == Sleep && p.Ahead < wire.Watching && hint > wire.FirstTerm {
+		a.place.Pause, s.Pause = pause, -1 // also if it is yet to be subscribed: then an inquiry says that it must ask
+		t.inquireAt(a, now.Add(pause), n)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -16,9 +17,10 @@ func (t *Table) leaveQueue(a *Attempt, n *notice.List) {
 		n.Unlisten(&a.heard)
 		return
 	}
+	a.counted(0)
 	a.queue, a.known = nil, l.Shared.known
 	if l.Len() == 1 {
-		if l.Shared.watched != "" {
+		if l.Shared.watched {
 			t.unwatch(a, l, n)
 		}
 		n.Unlisten(&l.Shared.heard)
@@ -51,7 +53,7 @@ const aside = 100 * time.Millisecond
 // handedSoon returns for how long the first attempt of a semaphore's local queue rests after a hand-over.
 func (a *Attempt) handedSoon(why Cause, now clock.Instant) time.Duration {
 	s := &a.queue.Shared
-	if s.handedAt == 0 || s.free || why == ByMessage {
+	if s.handedAt == 0 || s.free > 0 || why == ByMessage {
 		return 0
 	}
 	return s.handedAt.Add(handOverSoon).Sub(now)
@@ -118,7 +120,7 @@ func firstToServe(l *localQueue, permits int) *Attempt {
 		case a.handing, a.got != nil:
 		case a.grant.holder.Permits() != permits:
 			return nil
-		case a == asks && (rests && l.Shared.free || a.phase == asking && a.confident):
+		case a == asks && rests && l.Shared.free > 0, a.phase == asking && a.seek != alone:
 		case rests:
 			return a
 		default:
@@ -132,10 +134,74 @@ func firstToServe(l *localQueue, permits int) *Attempt {
 // asked each time, a turn would cost two commands.
 const handOverSoon = 5 * time.Millisecond
 
-// asksNow has the attempt of a local queue that contends ask, because permits are free. One that stands in the line is told there.
-func asksNow(l *localQueue) {
-	if a := contender(l); a != nil && !a.place.Stands {
-		l.Shared.free = true
+// While permits are free, as far as is known, as many attempts ask at once. Only the one that contends stands in the line if it is
+// refused; those beside it wait behind it then.
+
+// asksNow notes how many permits are free, and wakes as many of those who wait for them. One that stands in the line is told there.
+// Soon after a hand-over, those behind the first one may get the next one, which costs less.
+func asksNow(l *localQueue, free int, now clock.Instant) {
+	first := contender(l)
+	if first != nil && first.place.Stands && first.phase != asking {
+		return
+	}
+	l.Shared.free = max(free, 0)
+	for _, a := range l.All() {
+		switch {
+		case a.phase == asking, a.handing, a.got != nil:
+			continue
+		case free <= 0, a.place.Stands, a != first && (free < a.grant.holder.Permits() || l.Shared.soon(now)):
+			return
+		}
+		free -= a.grant.holder.Permits()
 		a.bell.Ring()
 	}
+}
+
+// freedHere has the first one ask, because this process has given permits back. Those behind it wait for what its reply says: an earlier
+// reply may have counted the same permits, and then they would pass it.
+func freedHere(l *localQueue, now clock.Instant) {
+	switch a := contender(l); {
+	case a == nil:
+	case a.phase != asking:
+		asksNow(l, max(l.Shared.free, 1), now)
+	case !a.place.Stands:
+		a.bell.Ring()
+	}
+}
+
+// soon reports whether permits were handed over so lately that there may soon be another hand-over.
+func (s *shared) soon(now clock.Instant) bool {
+	return s.handedAt != 0 && now.Sub(s.handedAt) < handOverSoon
+}
+
+// mayAsk reports whether an attempt that does not contend may ask, because enough permits are free.
+func (a *Attempt) mayAsk(now clock.Instant) bool {
+	s := &a.queue.Shared
+	if a.place.May || a.handing || s.soon(now) {
+		return false
+	}
+	return s.free >= a.grant.holder.Permits()
+}
+
+// follows reports whether an attempt that comes may ask, because all before it do.
+func (a *Attempt) follows(now clock.Instant) bool {
+	return a.mayAsk(now) && !slices.ContainsFunc(a.queue.All(), func(other *Attempt) bool {
+		return other != a && other.phase != asking && !other.handing && other.got == nil
+	})
+}
+
+// counted notes for how many permits an attempt of a local queue asks from now on: for none once it has a reply.
+func (a *Attempt) counted(permits int) {
+	if a.queue == nil {
+		return
+	}
+	s := &a.queue.Shared
+	switch {
+	case permits == 0, a.seek == beside:
+	case s.free > 0:
+		a.seek = hopeful
+	default:
+		a.seek = alone
+	}
+	s.free, s.asked, a.seeks = max(s.free-permits, 0), s.asked+permits-a.seeks, permits
 }

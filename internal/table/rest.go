@@ -91,9 +91,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
-	if a.queue != nil {
-		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
-	}
+	a.counted(g.holder.Permits())
 	a.knows().Asked(now)
 	s.Outlives, s.Within = a.asks(now)
 	var most time.Duration

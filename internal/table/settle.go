@@ -57,8 +57,11 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 	case !r.Acquired():
 		a.retries = 0
 		a.onRefused(&r)
-		if a.phase == parting || a.SetsUp && r.NotSetUp() {
+		switch {
+		case a.phase == parting || a.SetsUp && r.NotSetUp():
 			return t.giveUp(a, nil, now, n)
+		case a.seek == beside:
+			return t.fallsBack(a, now, n)
 		}
 		if at, ok := r.Position(); ok && a.place.Asks && at.Ahead >= 0 {
 			return t.onQueued(a, at, r.Hint(), now, n)
@@ -72,12 +75,11 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 // takeGrant makes an attempt the holder whose question Redis granted.
 func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
-	if a.queue != nil {
-		a.queue.Shared.free = a.Handle.Kind.HasPermits() && r.N > 0 // the next one asks, too
+	if a.queue != nil && a.Handle.Kind.HasPermits() {
+		asksNow(a.queue, int(r.N)-a.queue.Shared.asked, now) // the next ones ask, too
 	}
-	given := a.place.Given
-	a.Seen.Granted = given != 0
-	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: given}, now, n)
+	a.Seen.Granted = a.place.Given != 0
+	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given}, now, n)
 	switch {
 	case got != nil:
 		return t.succeed(a, got, n)
@@ -97,7 +99,7 @@ func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
 func (a *Attempt) onRefused(r *wire.Reply) {
 	a.knows().Refused()
 	if a.queue != nil {
-		a.queue.Shared.free = false
+		a.queue.Shared.free = 0
 	}
 	if r.NotSetUp() {
 		a.knows().NotSetUp()

@@ -47,6 +47,15 @@ const (
 // errUndefined is the error of a step that no attempt can take: a bug.
 var errUndefined = errors.New("rlock: internal error: undefined step")
 
+// seek is why an attempt of a local queue asks.
+type seek uint8
+
+const (
+	alone   seek = iota // it contends
+	hopeful             // and permits are free, as far as is known
+	beside              // permits are free, although it does not contend; it does not stand in the line
+)
+
 // exitPhase is the position of an exit.
 type exitPhase uint8
 

@@ -107,10 +107,10 @@ type Attempt struct {
 	Renewed   bool          // the watchdog renews the lease
 	ByHold    bool          // only the Hold unlocks it
 	Single    bool          // one question to Redis, and no waiting
+	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 	Permits   int           // how many it wants; 0 is as good as 1, and all that a lock has
 	AtLeast   time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
 	Ticket    string        // adopts the hold of this field; empty means that it acquires
-	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone
@@ -143,37 +143,35 @@ type course struct {
 
 	phase     phase
 	unset     bool // another attempt was told that nobody has set the semaphore up
+	suspected bool // own was looked for
+	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
+	byLine    bool // the latest question was that of the line
+	handing   bool // the hand-over is under way
 	grant     *Grant
 	owner     *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
 	by        *atomic.Bool // the flag of the hold that makes it so, or nil
 	began     clock.Instant
-	suspected bool           // own was looked for
 	own       *Grant         // the hold for which it waits, if that may be its caller's own
 	known     outcome.Record // unless it is in a local queue, whose record counts
-	asked     bool           // whether Redis was asked, or another attempt was on this one's behalf
 	retries   int            // failures in a row
 	sent      clock.Instant
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
 
-	ahead *Attempt        // of the same owner: it asks on behalf of this one
-	queue *localQueue     // nil means that it is in no local queue
-	bell  queue.Bell      // rings when something changed in this process
-	heard notice.Listener // gets the messages of an attempt that is in no local queue
-	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
-
-	confident bool // it asks because permits are free, as far as is known
-
-	way       way           // how it waits, since it last looked
-	place     place.Place   // in the line, or in the queue of a fair lock
-	firstTerm time.Duration // with which it may stand in the line
-	inquiry   int64         // the number of the inquiry under way about it; zero means none
-	byLine    bool          // the latest question was that of the line
-	seat      *wire.Seat    // in that queue; nil means that it has none
-
-	handing bool         // the hand-over is under way
-	got     *Acquisition // the acquisition that was handed to it
-	failed  error        // or why none was
+	ahead     *Attempt        // of the same owner: it asks on behalf of this one
+	queue     *localQueue     // nil means that it is in no local queue
+	bell      queue.Bell      // rings when something changed in this process
+	heard     notice.Listener // gets the messages of an attempt that is in no local queue
+	askAt     clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
+	way       way             // how it waits, since it last looked
+	place     place.Place     // in the line, or in the queue of a fair lock
+	firstTerm time.Duration   // with which it may stand in the line
+	inquiry   int64           // the number of the inquiry under way about it; zero means none
+	seat      *wire.Seat      // in that queue; nil means that it has none
+	seek      seek            // why it asks
+	seeks     int             // how many permits it asks for, as its queue counts
+	got       *Acquisition    // the acquisition that was handed to it
+	failed    error           // or why none was
 }
 
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock], [Table.Release] (the unlock of a
@@ -276,8 +274,7 @@ type Handle struct {
 	Name string // the user's, for errors and log lines
 
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
-	NonReentrant         bool
-	Yields               bool // a reader waits for the writers that stand in the line
+	NonReentrant, Yields bool          // a reader that yields waits for the writers that stand in the line
 
 	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
 	locked bool // an acquisition was made through this handle without a Hold
@@ -289,8 +286,8 @@ type Handle struct {
 	unlockedBy *owner.Owner
 }
 
-// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
-// not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
+// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing, unless permits are
+// free. The holder is not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
 type localQueue = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
@@ -298,13 +295,13 @@ type shared struct {
 	known outcome.Record // by the questions of the heads: a waiter that never asked Redis ends with it
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
-	heard notice.Listener
-	// watched is the channel that this client watches for these attempts. Empty means none.
-	watched string
+	heard   notice.Listener
+	own     string // see [Attempt.ownChannel]; empty until somebody needs it
+	watched bool   // this client watches for these attempts
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
-	// free means that permits are free, as far as is known, and that the one that contends is about to ask for some.
-	free bool
+	// free is how many permits are free that nobody here asks for yet, as far as is known; asked is for how many some do.
+	free, asked int
 	// handedAt is when permits were last handed over. Zero means that none were.
 	handedAt clock.Instant
 }

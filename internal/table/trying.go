@@ -26,8 +26,17 @@ func (t *Table) enqueue(a *Attempt) {
 	a.phase = asking
 	a.queue, _ = t.queues.Join(a.Handle.Key, a)
 	a.queue.Shared.known.Asked(a.sent)
-	t.notePlace(a, a.Handle.Names().Own(), a.firstTerm, a.sent)
+	t.notePlace(a, a.ownChannel(), a.firstTerm, a.sent)
 	a.place.Epoch = 0
+}
+
+// ownChannel returns the channel of this client's waiters for the lock of an attempt in a local queue, in a text of its own.
+func (a *Attempt) ownChannel() string {
+	s := &a.queue.Shared
+	if s.own == "" {
+		s.own = strings.Clone(a.Handle.Names().Own())
+	}
+	return s.own
 }
 
 // notePlace notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
@@ -44,6 +53,6 @@ func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now cl
 // noteOrigin remembers what a channel is about, in a handle of its own: the application's one, and its names, need not stay for as long.
 func (t *Table) noteOrigin(channel string, h *Handle) {
 	if o := t.origins.Of(channel); o == nil || o.Kind != h.Kind {
-		t.origins.Note(strings.Clone(channel), &Handle{Key: h.Key, Kind: h.Kind, Name: h.Name}, t.messages.Received)
+		t.origins.Note(channel, &Handle{Key: h.Key, Kind: h.Kind, Name: h.Name}, t.messages.Received)
 	}
 }

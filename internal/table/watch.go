@@ -15,22 +15,21 @@ func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch {
 	case a == nil || a.queue == nil:
 		t.pump(h, passOn, n)
-	case a.queue.Shared.watched == "":
-		names := a.Handle.Names()
-		own := names.Own()
+	case !a.queue.Shared.watched:
+		own, twin := a.ownChannel(), a.Handle.Names().Twin()
 		if t.watches[own] == nil {
 			t.watches[own] = &watched{handle: a.Handle}
 		}
 		t.watches[own].queues++
-		a.queue.Shared.watched = own
-		n.Watch(names.Base(), names.Twin())
+		a.queue.Shared.watched = true
+		n.Watch(twin[:len(a.Handle.Names().Base())], twin) // a text without the other names, because it lasts
 	}
 }
 
 func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
-	t.watches[l.Shared.watched].queues--
+	t.watches[l.Shared.own].queues--
 	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
-	l.Shared.watched = ""
+	l.Shared.watched = false
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.

@@ -112,13 +112,13 @@ func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 	term, names := time.Duration(0), a.Handle.Names()
 	if next == asking {
 		term = t.firstTerm(a)
-		t.notePlace(a, names.Own(), term, now)
+		t.notePlace(a, a.ownChannel(), term, now)
 	}
 	a.byLine = true
 	return a.lineCall(names, term), 0
 }
 
-func (lineWay) channel(a *Attempt) string { return a.Handle.Names().Own() }
+func (lineWay) channel(a *Attempt) string { return a.ownChannel() }
 func (lineWay) leavesPlace() bool         { return false }
 
 // firstTerm returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
@@ -128,6 +128,14 @@ func (t *Table) firstTerm(a *Attempt) time.Duration {
 		return wire.Woken
 	}
 	return min(a.Lease, wire.FirstTerm)
+}
+
+// question of an attempt beside the one that contends does not wait in Redis.
+func (w permitWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
+	if a.seek == beside {
+		next = parting
+	}
+	return w.lineWay.question(t, a, next, now)
 }
 
 func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {

@@ -18,7 +18,9 @@ func lineOf(k *wire.Kind) map[string]*wire.Script {
 		return nil
 	}
 	l := k.Line
-	return map[string]*wire.Script{"acquire": l.Acquire, "release": l.Release, "force": l.Force, "pump": l.Pump, "handOver": l.Release}
+	return map[string]*wire.Script{
+		"acquire": l.Acquire, "release": l.Release, "force": l.Force, "pump": l.Pump, "handOver": l.Release, "inquire": l.Inquire,
+	}
 }
 
 // Script returns the source of a script of a kind, and how many keys it gets for each lock, besides the tombstones.

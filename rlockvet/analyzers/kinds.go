@@ -65,7 +65,7 @@ func (v *values) made(call *ast.CallExpr, left int) kind {
 	for _, arg := range call.Args[1:] {
 		option, ok := ast.Unparen(arg).(*ast.CallExpr)
 		switch {
-		case !ok || !isFunction(v.info, option, "Fenced", "NonReentrant", "Backoff"):
+		case !ok || !isFunction(v.info, option, "Fenced", "NonReentrant", "Backoff", "WriterPreference"):
 			return unknown
 		case callee(v.info, option).Name() == "Fenced":
 			found = fenced

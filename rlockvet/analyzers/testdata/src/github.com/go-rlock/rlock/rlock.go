@@ -55,6 +55,7 @@ func Permits(n int) AcquireOption                { return AcquireOption{} }
 
 func Fenced() LockOption                                      { return nil }
 func NonReentrant() LockOption                                { return nil }
+func WriterPreference() LockOption                            { return nil }
 func Total(n int) SemaphoreOption                             { return nil }
 func Backoff(first, longest time.Duration) SpinOption         { return nil }
 func WithOwner(ctx context.Context) context.Context           { return ctx }

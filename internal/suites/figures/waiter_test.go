@@ -1,0 +1,52 @@
+package figures
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestAWaiterTakesLittleMemory has many goroutines wait for as many locks, and looks at the heap once they rest. It counts the goroutines, and
+// what the client library keeps for the channels to which they are subscribed.
+func TestAWaiterTakesLittleMemory(t *testing.T) { // it counts the memory of the whole process
+	const waiters, most = 5000, 4000
+	server := redistest.Start(t)
+	holder, waiter := testkit.NewClient(t, server.Client(t)), testkit.NewClient(t, server.Client(t))
+	name := func(i int) string { return fmt.Sprint("name ", i) }
+	for i := range waiters {
+		require.NoError(t, holder.NewLock(name(i)).Lock(t.Context()))
+	}
+	require.NoError(t, waiter.NewLock("warm").Lock(t.Context()))
+	before := heap()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range waiters {
+		all.Go(func() { _ = waiter.NewLock(name(i)).Lock(ctx) })
+	}
+	testkit.Eventually(t, "all wait", func() bool { return waiter.Stats().Waiting == waiters })
+	least := uint64(1 << 60)
+	testkit.Eventually(t, "they rest", func() bool {
+		least = min(least, (heap()-before)/waiters)
+		return least <= most
+	})
+	t.Logf("%d B a waiter", least)
+	cancel()
+	all.Wait()
+}
+
+// heap returns the bytes in use on the heap.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // frees the memory that finalizers released
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return mem.HeapAlloc
+}
