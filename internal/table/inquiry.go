@@ -38,10 +38,9 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 			slot   uint16
 		}
 		for _, all := range queue.Batches(t.asleep.Before(now.Add(inquiryWindow)), t.cfg.BatchSize, func(a *Attempt) (s sort, alone bool) {
-			name := a.Handle.Key.Name
-			s.script, s.ending = a.Handle.Kind.Line.Inquire, wire.OwnEnding(name)
+			s.script, s.ending = a.Handle.Kind.Line.Inquire, wire.OwnEnding(a.Handle.Key.Name)
 			if bySlot {
-				s.slot = wire.Slot(name)
+				s.slot = wire.Slot(a.Handle.Key.Name)
 			}
 			return s, false
 		}) {
