@@ -66,6 +66,23 @@ func TestWaitersAtRestShareTheirQuestions(t *testing.T) {
 	}
 }
 
+// TestWaitersAtRestWhoseChannelsEndDifferently waits for locks with braces in their names. The channels of a name that is in braces as a whole
+// end differently, so no call inquires about such a name and another one.
+func TestWaitersAtRestWhoseChannelsEndDifferently(t *testing.T) {
+	runLine(t, func(f *fixture) {
+		holding, waiting := f.client(), f.client()
+		for _, name := range []string{"{x}", "{x}y", "{x}{y}", "{x", "y"} {
+			require.NoError(f, acquire(f.Context(), f.named(holding, name)))
+			f.async(func() error { return acquire(f.Context(), f.named(waiting, name)) })
+		}
+		f.until(10 * time.Second)
+		f.tally()
+		f.until(time.Minute)
+		require.Zero(f, f.tally()["acquire"], "nobody asks by himself")
+		f.leftover = true
+	})
+}
+
 // TestWaitersThatComeTogetherShareTheirQuestions has many wait for as many locks from the same moment on. Each asks once, and stands. A hundred share
 // the question after that, when the subscription is confirmed, and so they do when it is cut and confirmed again.
 func TestWaitersThatComeTogetherShareTheirQuestions(t *testing.T) {

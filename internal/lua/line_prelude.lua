@@ -9,7 +9,7 @@ local function baseOf(prefix)
 end
 
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
--- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
+-- the locks x and {x} are one. So those of {x} end differently, as OwnEnding in names.go has it.
 local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and BracedEnding or '')
 end

@@ -34,14 +34,13 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 	if t.asleep.Due(now) != nil {
 		type sort struct {
 			script *wire.Script
-			braced bool // its channels end differently
+			ending string // of its channels
 			slot   uint16
 		}
 		for _, all := range queue.Batches(t.asleep.Before(now.Add(inquiryWindow)), t.cfg.BatchSize, func(a *Attempt) (s sort, alone bool) {
-			name := a.Handle.Key.Name
-			s.script, s.braced = a.Handle.Kind.Line.Inquire, name != "" && name[0] == '{'
+			s.script, s.ending = a.Handle.Kind.Line.Inquire, wire.OwnEnding(a.Handle.Key.Name)
 			if bySlot {
-				s.slot = wire.Slot(name)
+				s.slot = wire.Slot(a.Handle.Key.Name)
 			}
 			return s, false
 		}) {

@@ -202,7 +202,7 @@ func (c *Call) Renew(h *Holder, name string) {
 	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
 	case h.kind.Lasting:
-		c.Keys = append(c.Keys, derived(lua.LatchKey, name)+":"+h.clientID()+ownEnding(name))
+		c.Keys = append(c.Keys, derived(lua.LatchKey, name)+":"+h.clientID()+OwnEnding(name))
 	case h.kind.RenewKey != "":
 		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
 	default:

@@ -42,7 +42,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 		all = make([]any, 0, size)
 	}
 	const longest = 40 // more than any prefix with its suffix
-	own := ownEnding(name)
+	own := OwnEnding(name)
 	var text strings.Builder
 	text.Grow((len(k.Keys)+3)*(len(name)+longest) + 2*len(clientID))
 	add := func(prefix, suffix, ending string) string {
@@ -113,25 +113,25 @@ func (n *Names) Tells(channel, clientID string) bool {
 		}
 		channel = rest
 	}
-	return strings.TrimLeft(channel, "0123456789") == ownEnding(name)
+	return strings.TrimLeft(channel, "0123456789") == OwnEnding(name)
 }
 
 // Twin returns the channel to which a process subscribes together with [Names.Base], so that it does not count as one of the
 // others that listen there.
 func (n *Names) Twin() string {
 	name, _ := n.Keys[0].(string)
-	return n.Base() + twinSuffix + ownEnding(name)
+	return n.Base() + twinSuffix + OwnEnding(name)
 }
 
 const twinSuffix = ":" + lua.TwinName
 
-// braced ends what rlock derives from the name {x}, by which it is not that of x: see [ownEnding].
+// braced ends what rlock derives from the name {x}, by which it is not that of x: see [OwnEnding].
 const braced = lua.BracedEnding
 
-// ownEnding returns what ends the keys, channels and seats that rlock derives from a name, and Redisson does not have. Redisson's rule
+// OwnEnding returns what ends the keys, channels and seats that rlock derives from a name, and Redisson does not have. Redisson's rule
 // makes one text of the names x and {x}, and of no other two. So what rlock makes of {x} has an ending that nothing else has.
 // beside in line_prelude.lua is the same rule.
-func ownEnding(name string) string {
+func OwnEnding(name string) string {
 	if strings.HasPrefix(name, "{") && strings.HasSuffix(name, "}") && !strings.Contains(name[1:], "{") {
 		return braced
 	}

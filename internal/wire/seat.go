@@ -19,7 +19,7 @@ type Seat struct {
 // NewSeat returns a seat of a client. Its waiters must not have it at the same time.
 func NewSeat(n *Names, clientID string, number int) *Seat {
 	lock, _ := n.Keys[0].(string)
-	name := clientID + lua.SeatInfix + strconv.Itoa(number) + ownEnding(lock)
+	name := clientID + lua.SeatInfix + strconv.Itoa(number) + OwnEnding(lock)
 	return &Seat{Channel: n.Channel + ":" + name, name: name}
 }
 
