@@ -40,7 +40,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		"a command timeout of 0":             testkit.Second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
 		"a negative poll interval":           testkit.Second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
 		"a fair wait of 9 s":                 testkit.Second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
-		"acks of -1 replicas":                testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(-1, time.Second))),
+		"acks of -2 replicas":                testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(-2, time.Second))),
 		"acks without a timeout":             testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
 		"acks for the whole command timeout": testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
 		"a negative max hold":                testkit.Second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
