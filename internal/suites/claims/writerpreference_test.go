@@ -238,6 +238,20 @@ func TestADowngradeThatNobodyFollowsLeavesNothingForEver(t *testing.T) {
 	require.NoError(t, reader.Unlock(t.Context()))
 }
 
+// TestAReaderDoesNotJoinALockWhoseLeaseSomebodyTookAway has a writer wait for a reader whose lock lasts for ever.
+func TestAReaderDoesNotJoinALockWhoseLeaseSomebodyTookAway(t *testing.T) {
+	t.Parallel()
+	p := newPreferring(t)
+	first, second, writer := p.open().ReadLock(), p.open().ReadLock(), p.open().WriteLock()
+	require.NoError(t, first.Lock(t.Context()))
+	writing := p.asleep(writer)
+	require.True(t, testkit.Must(p.admin.Persist(t.Context(), first.Name()).Result()))
+	require.False(t, testkit.Must(second.TryLock(t.Context())), "it waits for the writer")
+	require.NoError(t, first.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the writer writes", writing))
+	require.NoError(t, writer.Unlock(t.Context()))
+}
+
 func TestWriterPreferenceIsForReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	client := testkit.NewClient(t, redistest.Start(t).Client(t))
