@@ -10,7 +10,6 @@ import (
 	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 const (
@@ -260,25 +259,6 @@ type lockSettings = table.Handle
 func NonReentrant() LockOption {
 	return func(h *lockSettings) error {
 		h.NonReentrant = true
-		return nil
-	}
-}
-
-// WriterPreference makes readers wait while a writer of any process waits, as [sync.RWMutex] does. It is for [Client.NewRWLock]. When the
-// writer unlocks, all readers that wait by then read together, before the next writer: they do not starve either. An owner that reads
-// already may re-enter, and one that writes may read. Without it, as in Redisson, a writer waits until nobody reads.
-//
-// It is about the readers of this handle alone, so use it for all handles of a name. Readers of Redisson, and of older versions, pass the
-// writers that wait. Nobody waits for Redisson's writers, nor for any where there is no line: docs/line.md says where.
-//
-// Do not read twice without an owner: while a writer waits, the second call waits for it, and it waits for the first one. The same happens
-// if a reader calls another process that reads the same name, and waits for its answer.
-func WriterPreference() LockOption {
-	return func(h *lockSettings) error {
-		if h.Kind.Family != wire.RWFamily {
-			return fmt.Errorf("%w: WriterPreference is for read-write locks", ErrInvalidOption)
-		}
-		h.Yields = h.Kind.Side == wire.ReadSide
 		return nil
 	}
 }

@@ -1,6 +1,10 @@
 package rlock
 
-import "github.com/go-rlock/rlock/internal/wire"
+import (
+	"fmt"
+
+	"github.com/go-rlock/rlock/internal/wire"
+)
 
 // RWLock is a pair of handles on one read-write lock: many owners may read, or one may write. It is made by
 // [Client.NewRWLock], and is safe for concurrent use. New readers may acquire while a writer waits, but they do not pass a
@@ -36,3 +40,22 @@ func (rw *RWLock) WriteLock() *Lock {
 
 // String implements [fmt.Stringer]: the kind and the name.
 func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write lock") }
+
+// WriterPreference makes readers wait while a writer of any process waits, as [sync.RWMutex] does. It is for [Client.NewRWLock]. When the
+// writer unlocks, all readers that wait by then read together, before the next writer: they do not starve either. An owner that reads
+// already may re-enter, and one that writes may read. Without it, as in Redisson, a writer waits until nobody reads.
+//
+// It is about the readers of this handle alone, so use it for all handles of a name. Readers of Redisson, and of older versions, pass the
+// writers that wait. Nobody waits for Redisson's writers, nor for any where there is no line: docs/line.md says where.
+//
+// Do not read twice without an owner: while a writer waits, the second call waits for it, and it waits for the first one. The same happens
+// if a reader calls another process that reads the same name, and waits for its answer.
+func WriterPreference() LockOption {
+	return func(h *lockSettings) error {
+		if h.Kind.Family != wire.RWFamily {
+			return fmt.Errorf("%w: WriterPreference is for read-write locks", ErrInvalidOption)
+		}
+		h.Yields = h.Kind.Side == wire.ReadSide
+		return nil
+	}
+}

@@ -81,7 +81,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2920, "internal/group": 2795, "internal/client": 3527, "internal/pubsub": 1542,
+	".": 2888, "internal/group": 2795, "internal/client": 3527, "internal/pubsub": 1542,
 	"internal/transport": 1347, "internal/wire": 2000,
 }
 
@@ -90,7 +90,7 @@ var lines = map[string]int{
 // under one mutex, who is next.
 var house = []string{"internal/table", "internal/queue", "internal/table/internal/place", "internal/table/internal/fairness"}
 
-const maxHouse = 5480
+const maxHouse = 5491
 
 const (
 	maxPackage  = 1200

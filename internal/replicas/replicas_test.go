@@ -259,7 +259,7 @@ func TestParse(t *testing.T) {
 func TestMastersAreApart(t *testing.T) {
 	t.Parallel()
 	s := two(t)
-	s.Set.Judge("b", s.Plan("b", s.now), 0, says("z", 1), false, s.now)
+	s.Judge("b", s.Plan("b", s.now), 0, says("z", 1), false, s.now)
 	s.plans(2, false)
 	b := s.Plan("b", s.now.Add(time.Second))
 	require.Zero(t, b.Wait)

@@ -22,6 +22,7 @@ const inquiryWindow = 300 * time.Millisecond
 type Inquiry struct {
 	waiters []*Attempt
 	number  int64
+	sent    bool
 }
 
 // Name returns the name in Redis of one lock of the inquiry, which decides the node.
@@ -50,7 +51,7 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 				a.inquiry = t.inquiries
 				a.knows().Asked(now)
 			}
-			due = append(due, Inquiry{all, t.inquiries})
+			due = append(due, Inquiry{waiters: all, number: t.inquiries})
 		}
 	}
 	n.Alarm(t.asleep.Alarm())
@@ -61,7 +62,14 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 // sent, and again if there was no reply in time. A call without keys means that there is nothing to send.
 func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
 	defer t.lock().Unlock()
-	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool { return a.inquiry != i.number || t.closed })
+	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool {
+		over := a.inquiry != i.number || t.closed
+		if over && !i.sent {
+			a.knows().Withdrawn()
+		}
+		return over
+	})
+	i.sent = true
 	if len(i.waiters) > 0 {
 		c = wire.NewRenewal(i.waiters[0].Handle.Kind.Line.Inquire, 0, len(i.waiters))
 	}
@@ -76,6 +84,9 @@ func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
 func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	for k, a := range i.waiters {
+		if r.Err == nil {
+			a.knows().Late(now) // whatever the waiter has learned meanwhile
+		}
 		switch {
 		case a.inquiry != i.number:
 		case r.Err != nil || r.List[k] < 0: // it asks by itself

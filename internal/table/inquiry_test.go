@@ -172,3 +172,27 @@ func (r *renewal) again() *renewal {
 	b := *r.b
 	return &renewal{proc: r.proc, b: &b}
 }
+
+// TestAnInquiryOfWhichAWaiterNeedsNoReplyIsNoSilence has a message tell a waiter when to ask, while an inquiry about it is under way, or before that
+// is sent. Redis answers the inquiry, so the end of the wait is no outage.
+func TestAnInquiryOfWhichAWaiterNeedsNoReplyIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for _, sent := range []bool{false, true} {
+		table, a := asleep(t)
+		now := start.Add(wire.FirstTerm)
+		var n notice.List
+		due := table.Inquiries(now, false, &n)
+		require.Len(t, due, 1)
+		if sent {
+			require.Len(t, table.Inquire(&due[0]).Keys, 2)
+		}
+		told := wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: 2 * time.Second}
+		table.Hear(a.Handle.Names().Own(), told, now, &n)
+		if sent {
+			table.Inquired(&due[0], now, wire.Reply{List: []int64{-1}}, now, &n)
+		} else {
+			require.Empty(t, table.Inquire(&due[0]).Keys)
+		}
+		require.True(t, table.concludes(a, now.Add(table.cfg.Floor())).Refused)
+	}
+}
