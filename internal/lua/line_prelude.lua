@@ -316,7 +316,8 @@ local function yield(lock, line, free, waited, publish, base)
     return
   end
   if not free then
-    return math.max(-1 - FirstTerm, -1 - redis.call('PTTL', lock)) -- as the first of the line does: the writer may be stopped
+    local ttl = redis.call('PTTL', lock) -- negative if somebody took its lease away: the writer gives it one when it asks
+    return -1 - (ttl < 0 and FirstTerm or math.min(FirstTerm, ttl)) -- as the first of the line does: the writer may be stopped
   end
   if offered(line, now) then
     return -1 - 10

@@ -95,7 +95,8 @@ local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
   local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
-    if redis.pcall('ZREM', KEYS[2], ReadersMark) == 1 then -- those who wait read with it, before the writers of the line
+    -- Those who wait read with it, before the writers of the line. A mark alone would stay for ever.
+    if redis.pcall('ZREM', KEYS[2], ReadersMark) == 1 and redis.pcall('EXISTS', KEYS[2]) == 1 then
       redis.pcall('ZADD', KEYS[2], string.format('%.0f', OfferScore + microseconds()), OfferMark)
     end
     announceFree(publish, base, side)

@@ -43,17 +43,13 @@ func (r *Record) Unsent() { r.unsent = true }
 // Answered notes a reply that is neither a refusal nor a failure: the semaphore is set up, and Redis works.
 func (r *Record) Answered() { r.asked, r.open, r.unset, r.failure = 0, 0, false, nil }
 
-// Withdrawn notes that a question is not sent after all.
-func (r *Record) Withdrawn() {
-	if r.open--; r.open <= 0 {
-		r.asked, r.open = 0, 0
-	}
-}
-
 // Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
 // Redis answers: the silence of other questions counts from now.
 func (r *Record) Late(now clock.Instant) {
-	if r.Withdrawn(); r.open > 0 {
+	switch r.open--; {
+	case r.open <= 0:
+		r.asked, r.open = 0, 0
+	default:
 		r.asked = now
 	}
 }

@@ -147,7 +147,8 @@ func (m *master) learn(said *Info, now clock.Instant) (n News) {
 			n = Back
 		}
 	}
-	m.Info, m.connected, m.answering = *said, len(said.Acked), len(said.Acked)-hanging
+	least := min(len(said.Acked), 1) // while one is online, nobody relies on what none has acknowledged
+	m.Info, m.connected, m.answering = *said, len(said.Acked), max(len(said.Acked)-hanging, least)
 	m.asked, m.asking, m.doubtful = now, now, false
 	return n
 }

@@ -187,6 +187,19 @@ func TestAllReplicasHang(t *testing.T) {
 	s.plans(1, false)
 }
 
+// TestOnlyTheReplicaThatHangsIsLeft has the other one leave: it may be the master now.
+func TestOnlyTheReplicaThatHangsIsLeft(t *testing.T) {
+	t.Parallel()
+	s := two(t)
+	s.judges(2, 1, says("x", 20, 20, 10), Enough, Hang)
+	s.judges(1, 0, says("x", 30, 10), TooFew, Nothing)
+	for range 2 {
+		s.plans(1, false)
+		s.judges(1, 0, says("x", 40, 10), TooFew, Nothing)
+	}
+	s.judges(1, 1, nil, Enough, Nothing)
+}
+
 // TestAFailover has another master at the same address, which has fewer replicas.
 func TestAFailover(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,13 @@ type evidence struct {
 
 func (e *evidence) ask(now clock.Instant) { e.open = append(slices.Clip(e.open), now) }
 
+// drop forgets a question that was sent at a moment, or was to be.
+func (e *evidence) drop(sent clock.Instant) {
+	if i := slices.Index(e.open, sent); i >= 0 {
+		e.open = slices.Delete(slices.Clone(e.open), i, i+1) // an attempt that left has the same ones
+	}
+}
+
 // silence returns for how long Redis has not replied, although a question was sent after a moment. A late reply counts for all
 // questions that were sent before it, because the table does not know which one it is for.
 func (e *evidence) silence(w *world, after clock.Instant) time.Duration {
@@ -140,9 +147,7 @@ func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
 	if e == nil || r.Err != nil && !r.Err.Replied() {
 		return
 	}
-	if i := slices.Index(e.open, sent); i >= 0 {
-		e.open = slices.Delete(slices.Clone(e.open), i, i+1) // an attempt that left has the same ones
-	}
+	e.drop(sent)
 	e.late = w.now
 }
 

@@ -49,7 +49,6 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 			for _, a := range all {
 				t.asleep.Remove(a)
 				a.inquiry = t.inquiries
-				a.knows().Asked(now)
 			}
 			due = append(due, Inquiry{waiters: all, number: t.inquiries})
 		}
@@ -60,23 +59,20 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 
 // Inquire returns the call for the waiters of an inquiry that still sleep, and drops the others. It is called right before the call is
 // sent, and again if there was no reply in time. A call without keys means that there is nothing to send.
-func (t *Table) Inquire(i *Inquiry) (c wire.Call) {
+func (t *Table) Inquire(i *Inquiry, now clock.Instant) (c wire.Call) {
 	defer t.lock().Unlock()
-	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool {
-		over := a.inquiry != i.number || t.closed
-		if over && !i.sent {
-			a.knows().Withdrawn()
-		}
-		return over
-	})
-	i.sent = true
+	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool { return a.inquiry != i.number || t.closed })
 	if len(i.waiters) > 0 {
 		c = wire.NewRenewal(i.waiters[0].Handle.Kind.Line.Inquire, 0, len(i.waiters))
 	}
 	for _, a := range i.waiters {
+		if !i.sent {
+			a.knows().Asked(now) // not before: one that is dropped has asked nothing
+		}
 		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.firstTerm)
 		a.grant.shrink()
 	}
+	i.sent = true
 	return c
 }
 

@@ -31,7 +31,7 @@ func inquire(t *testing.T, table *Table, now clock.Instant) *Inquiry {
 	var n notice.List
 	due := table.Inquiries(now, false, &n)
 	require.Len(t, due, 1)
-	require.Len(t, table.Inquire(&due[0]).Keys, 2)
+	require.Len(t, table.Inquire(&due[0], now).Keys, 2)
 	return &due[0]
 }
 
@@ -65,7 +65,7 @@ func TestAWaiterAsksByItself(t *testing.T) {
 		again := *i
 		table.Inquired(i, now, reply, now, &n)
 		require.Len(t, a.bell.C(), 1, what)
-		require.Empty(t, table.Inquire(&again).Keys, what)
+		require.Empty(t, table.Inquire(&again, now).Keys, what)
 		s := table.Wake(a, ByNews, now, &n)
 		require.Equal(t, Ask, s.Do, what)
 		require.Empty(t, table.asleep.All(), what)
@@ -126,9 +126,16 @@ func TestAWatchBeginsWithALookAtTheLock(t *testing.T) {
 
 // inquire sends an inquiry.
 func (w *world) inquire(r *renewal) {
-	c := r.proc.table.Inquire(r.i)
+	first := !r.i.sent
+	c := r.proc.table.Inquire(r.i, w.now)
 	if len(c.Keys) == 0 {
 		return
+	}
+	if first {
+		r.asked = w.now
+		for _, a := range r.i.waiters {
+			w.evidenceOf(a).ask(w.now)
+		}
 	}
 	if len(c.Argv)-1 != len(r.i.waiters) || len(r.i.waiters) > modelBatch {
 		w.failf("Inquires: %d waiters for %d attempts", len(c.Argv)-1, len(r.i.waiters))
@@ -146,8 +153,13 @@ func (w *world) inquire(r *renewal) {
 // inquired takes the reply to an inquiry.
 func (w *world) inquired(i *renewal, r wire.Reply) {
 	for k, a := range i.i.waiters {
-		if a.inquiry == i.i.number && r.Err == nil && r.List[k] >= 0 {
-			*w.evidenceOf(a) = evidence{refused: w.step}
+		switch e := w.evidenceOf(a); {
+		case r.Err != nil:
+		case a.inquiry == i.i.number && r.List[k] >= 0:
+			*e = evidence{refused: w.step}
+		default: // as a late reply
+			e.drop(i.asked)
+			e.late = w.now
 		}
 	}
 	i.proc.table.Inquired(i.i, i.sent, r, w.now, &i.proc.notices)
@@ -157,9 +169,6 @@ func (w *world) inquired(i *renewal, r wire.Reply) {
 func (w *world) willInquire(p *process, due []Inquiry) {
 	for i := range due {
 		w.batches = append(w.batches, &renewal{proc: p, i: &due[i]})
-		for _, a := range due[i].waiters {
-			w.evidenceOf(a).ask(w.now)
-		}
 	}
 }
 
@@ -167,7 +176,7 @@ func (w *world) willInquire(p *process, due []Inquiry) {
 func (r *renewal) again() *renewal {
 	if r.i != nil {
 		i := *r.i
-		return &renewal{proc: r.proc, i: &i}
+		return &renewal{proc: r.proc, i: &i, asked: r.asked}
 	}
 	b := *r.b
 	return &renewal{proc: r.proc, b: &b}
@@ -184,14 +193,14 @@ func TestAnInquiryOfWhichAWaiterNeedsNoReplyIsNoSilence(t *testing.T) {
 		due := table.Inquiries(now, false, &n)
 		require.Len(t, due, 1)
 		if sent {
-			require.Len(t, table.Inquire(&due[0]).Keys, 2)
+			require.Len(t, table.Inquire(&due[0], now).Keys, 2)
 		}
 		told := wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: 2 * time.Second}
 		table.Hear(a.Handle.Names().Own(), told, now, &n)
 		if sent {
 			table.Inquired(&due[0], now, wire.Reply{List: []int64{-1}}, now, &n)
 		} else {
-			require.Empty(t, table.Inquire(&due[0]).Keys)
+			require.Empty(t, table.Inquire(&due[0], now).Keys)
 		}
 		require.True(t, table.concludes(a, now.Add(table.cfg.Floor())).Refused)
 	}

@@ -136,10 +136,11 @@ type exit struct {
 
 // renewal is a batch to be sent, or an inquiry.
 type renewal struct {
-	proc *process
-	b    *Batch
-	i    *Inquiry // nil for a renewal
-	sent clock.Instant
+	proc  *process
+	b     *Batch
+	i     *Inquiry      // nil for a renewal
+	asked clock.Instant // when the inquiry was sent for the first time
+	sent  clock.Instant
 }
 
 // forcing is an unlock by force.

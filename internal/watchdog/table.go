@@ -92,9 +92,9 @@ func (*inquiry) Shortest() time.Duration { return -1 }
 func (i *inquiry) again() batch { return i }
 
 // wanted returns a copy, as that of a renewal does.
-func (i *inquiry) wanted(clock.Instant) (batch, wire.Call) {
+func (i *inquiry) wanted(now clock.Instant) (batch, wire.Call) {
 	wanted := *i
-	call := i.table.Inquire(&wanted.Inquiry)
+	call := i.table.Inquire(&wanted.Inquiry, now)
 	return &wanted, call
 }
 

@@ -1,4 +1,4 @@
--- 967e6aabe1c113829fe25b0a20f20a954c289e18 line_read_acquire
+-- acda9ec8dac18862e529c1e59c114490367f3303 line_read_acquire
 -- Generated from ../line_read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock, or this reader has to wait for a writer that stands in the line: one
@@ -247,7 +247,8 @@ local function yield(lock, line, free, waited, publish, base)
     return
   end
   if not free then
-    return math.max(-1 - 3000, -1 - redis.call('PTTL', lock))
+    local ttl = redis.call('PTTL', lock)
+    return -1 - (ttl < 0 and 3000 or math.min(3000, ttl))
   end
   if offered(line, now) then
     return -1 - 10

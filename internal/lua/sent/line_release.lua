@@ -1,4 +1,4 @@
--- bd69342d246d5f2596292b639504c93c93919dda line_release
+-- af667148e1e8b4d56fd3ef3087e486f8f7f52271 line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -261,7 +261,7 @@ local able, reply = pcall(abandon, tombstones, number, ARGV[5] or 0)
 if side and freed == 1 then
   local reads = leaveWrite(KEYS[1], number)
   if reads > 0 then
-    if redis.pcall('ZREM', KEYS[2], '#r') == 1 then
+    if redis.pcall('ZREM', KEYS[2], '#r') == 1 and redis.pcall('EXISTS', KEYS[2]) == 1 then
       redis.pcall('ZADD', KEYS[2], string.format('%.0f', 4e15 + microseconds()), '#o')
     end
     announceFree(publish, base, side)

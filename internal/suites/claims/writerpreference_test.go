@@ -220,6 +220,38 @@ func TestReadersThatWaitJoinADowngrade(t *testing.T) {
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
+// TestADowngradeThatNobodyFollowsLeavesNothingForEver has a writer go on to read while a reader waits, and then both of them die.
+func TestADowngradeThatNobodyFollowsLeavesNothingForEver(t *testing.T) {
+	t.Parallel()
+	p := newPreferring(t)
+	rw, reader := p.open(), p.open().ReadLock()
+	ctx := rlock.WithOwner(t.Context())
+	require.NoError(t, rw.WriteLock().Lock(ctx))
+	require.NoError(t, rw.ReadLock().Lock(ctx))
+	reading := p.asleep(reader)
+	require.NoError(t, rw.WriteLock().Unlock(ctx))
+	require.NoError(t, testkit.Within(t, "the reader that waited joins", reading))
+	for _, key := range testkit.Must(p.admin.Keys(t.Context(), "*").Result()) {
+		require.Positive(t, testkit.Must(p.admin.PTTL(t.Context(), key).Result()), key)
+	}
+	require.NoError(t, rw.ReadLock().Unlock(ctx))
+	require.NoError(t, reader.Unlock(t.Context()))
+}
+
+// TestAReaderDoesNotJoinALockWhoseLeaseSomebodyTookAway has a writer wait for a reader whose lock lasts for ever.
+func TestAReaderDoesNotJoinALockWhoseLeaseSomebodyTookAway(t *testing.T) {
+	t.Parallel()
+	p := newPreferring(t)
+	first, second, writer := p.open().ReadLock(), p.open().ReadLock(), p.open().WriteLock()
+	require.NoError(t, first.Lock(t.Context()))
+	writing := p.asleep(writer)
+	require.True(t, testkit.Must(p.admin.Persist(t.Context(), first.Name()).Result()))
+	require.False(t, testkit.Must(second.TryLock(t.Context())), "it waits for the writer")
+	require.NoError(t, first.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the writer writes", writing))
+	require.NoError(t, writer.Unlock(t.Context()))
+}
+
 func TestWriterPreferenceIsForReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	client := testkit.NewClient(t, redistest.Start(t).Client(t))
