@@ -23,7 +23,8 @@ func (i *Info) Have(offset int64) (n int) {
 	return n
 }
 
-// Parse reads the reply to INFO replication. It reports false for a text that does not say what the server is.
+// Parse reads the reply to INFO replication. It reports false for a text that does not say what the server is, or that speaks of replicas in
+// other words than Redis does: then it is not known how many of them are in step.
 func Parse(text string) (i Info, ok bool) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -34,11 +35,16 @@ func Parse(text string) (i Info, ok bool) {
 			i.ID = value
 		case name == "master_repl_offset":
 			i.Offset, _ = strconv.ParseInt(value, 10, 64)
-		case strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online"):
-			_, rest, _ := strings.Cut(value, "offset=")
+		case strings.HasPrefix(name, "slave") && strings.HasPrefix(value, "ip="):
+			_, rest, says := strings.Cut(value, ",offset=")
+			if !says || !strings.Contains(value, ",state=") {
+				return Info{}, false
+			}
 			offset, _, _ := strings.Cut(rest, ",")
 			n, _ := strconv.ParseInt(offset, 10, 64)
-			i.Acked = append(i.Acked, n)
+			if strings.Contains(value, ",state=online,") {
+				i.Acked = append(i.Acked, n)
+			}
 		}
 	}
 	return i, ok

@@ -253,6 +253,10 @@ func TestParse(t *testing.T) {
 	require.Empty(t, i.Acked)
 	_, ok = Parse("# Clients\r\n")
 	require.False(t, ok)
+	for _, other := range []string{"ip=a,port=1,offset=70,lag=1", "ip=a,port=1,state=stable_sync,lag=0"} {
+		_, ok = Parse("role:master\r\nconnected_slaves:1\r\nslave0:" + other + "\r\nmaster_repl_offset:84\r\n")
+		require.False(t, ok, "a server that is not Redis: it would count as one without replicas")
+	}
 }
 
 // TestMastersAreApart, as those of a cluster are.
