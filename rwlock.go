@@ -42,8 +42,8 @@ func (rw *RWLock) WriteLock() *Lock {
 func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write lock") }
 
 // WriterPreference makes readers wait while a writer of any process waits, as [sync.RWMutex] does. It is for [Client.NewRWLock]. When the
-// writer unlocks, all readers that wait by then read together, before the next writer: they do not starve either. An owner that reads
-// already may re-enter, and one that writes may read. Without it, as in Redisson, a writer waits until nobody reads.
+// writer unlocks, all readers that wait by then may read together, before the next writer. One that needs more than a millisecond to answer
+// may miss that turn. An owner that reads may re-enter, one that writes may read. Without it, a writer waits until nobody reads.
 //
 // It is about the readers of this handle alone, so use it for all handles of a name. Readers of Redisson, and of older versions, pass the
 // writers that wait. Nobody waits for Redisson's writers, nor for any where there is no line: docs/line.md says where.
