@@ -116,6 +116,9 @@ func (s *Scene) shorten() {
 	if s.Servers > 1 {
 		s.Duration = min(s.Duration, 3*time.Minute)
 	}
+	if s.Peers > 0 && s.Beat > 0 {
+		s.Duration = min(s.Duration, 5*time.Minute) // peers know no beat, and come all the time
+	}
 	if s.Topology != "" && s.Beat == 0 {
 		s.Duration = min(s.Duration, 4*time.Minute) // each write goes to the replicas, too
 		if s.Hold+s.Rest < time.Second {
