@@ -144,7 +144,9 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.Li
 	case adopting:
 		s = t.onAdoptReply(a, r, now, n)
 	case trying, asking, parting:
-		a.counted(0)
+		if a.queue != nil {
+			a.counted(0)
+		}
 		s = t.onAcquireReply(a, r, now, n)
 	default:
 		s = a.finish(errUndefined)
