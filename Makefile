@@ -121,7 +121,7 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 race-check: ## run with the race detector the tests of single packages, and the claims that each kind, group and semaphore must keep
 	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit|table)')
 	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestTwoTablesLookAtTheOwnerOfAHold$$' ./internal/table
-	$(GO) test $(RACE) -short -timeout $(TIMEOUT) -parallel 8 -run 'TestConformance|TestGroups|TestPermits|TestReaders' ./internal/suites/claims
+	$(GO) test $(RACE) -short -timeout $(TIMEOUT) -parallel 24 -run 'TestConformance|TestGroups|TestPermits|TestReaders' ./internal/suites/claims
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
