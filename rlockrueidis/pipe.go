@@ -82,19 +82,19 @@ func (p *pipe) fail(indexes []int, f *fault.Error) {
 // client panic when their commands take connections of the pool (v1.0.79).
 func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, full bool) (unknown []int) {
 	sent := time.Now()
-	step, waits, asks := 1, p.acks != nil && p.acks.Replicas > 0, p.acks != nil && p.acks.Asks
-	if waits {
+	step := 1
+	if p.acks.Waits() {
 		step = 2
 	}
 	cmds := make([]rueidis.Completed, 0, step*len(indexes)+1)
 	for _, at := range indexes {
 		cmds = append(cmds, command(client, &p.calls[at], full))
-		if waits {
+		if p.acks.Waits() {
 			wait := client.B().Arbitrary("WAIT", strconv.Itoa(p.acks.Replicas), text(wire.Millis(p.acks.Timeout)))
 			cmds = append(cmds, wait.Blocking())
 		}
 	}
-	if asks {
+	if p.acks.SendsInfo() {
 		cmds = append(cmds, client.B().Arbitrary("INFO", "replication").Blocking())
 	}
 	within := p.conn.deadlines.Within(ctx, sent)
@@ -106,7 +106,7 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 	results := limited(limit, func() []rueidis.RedisResult { return client.DoMulti(within, cmds...) })
 	p.conn.tend(results[0], p.calls[indexes[0]].Key())
 	took := time.Since(sent)
-	if asks {
+	if p.acks.SendsInfo() {
 		text, err := results[len(results)-1].ToString()
 		p.acks.Info, p.acks.InfoErr = text, p.conn.classify(err)
 	}
@@ -117,7 +117,7 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 			continue
 		}
 		r := p.conn.reply(result, &p.calls[at])
-		if waits && r.Acquired() { // a refusal has written nothing to wait for
+		if p.acks.Waits() && r.Acquired() { // a refusal has written nothing to wait for
 			acks, err := results[step*i+1].ToInt64()
 			r = p.acks.Acknowledged(r, acks, p.conn.classify(err))
 		}

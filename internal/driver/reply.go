@@ -38,6 +38,12 @@ func Unexpected(format string, args ...any) wire.Reply {
 // Failed returns the outcome of a call that failed.
 func Failed(err *fault.Error) wire.Reply { return wire.Reply{N: -1, Err: err} }
 
+// Waits reports whether WAIT follows each call. After nil, nothing does.
+func (a *Acks) Waits() bool { return a != nil && a.Replicas > 0 }
+
+// SendsInfo reports whether INFO replication follows all calls.
+func (a *Acks) SendsInfo() bool { return a != nil && a.Asks }
+
 // Acknowledged returns the outcome of a call that was granted, given the reply to the WAIT behind it: how many replicas have it, or an
 // error.
 func (a *Acks) Acknowledged(r wire.Reply, replicas int64, err *fault.Error) wire.Reply {

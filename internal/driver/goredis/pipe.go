@@ -38,9 +38,6 @@ type pipe struct {
 	out    []wire.Reply
 }
 
-// waits reports whether WAIT follows each call.
-func (p *pipe) waits() bool { return p.acks != nil && p.acks.Replicas > 0 }
-
 // send sends the calls with these indexes, by digest or in full, and writes their replies. It returns the indexes of
 // the calls whose scripts Redis does not know.
 func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
@@ -48,22 +45,24 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	ctx = p.driver.deadlines.Within(ctx, sent)
 	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]*block, len(indexes))
-	waits, info := make([]noRetry, 0, 1), noRetry{redis.NewCmd(ctx, "info", "replication")}
+	var waits []noRetry
+	var info noRetry
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
 		cmds[i].first.doubt = full && p.out[at].Repeated
 		_ = pipeline.Process(ctx, p.route.aim(cmds[i].once())) // queues; cannot fail
-		if p.waits() {
+		if p.acks.Waits() {
 			waits = append(waits, noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))})
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
-	if p.acks != nil && p.acks.Asks {
+	if p.acks.SendsInfo() {
+		info = noRetry{redis.NewCmd(ctx, "info", "replication")}
 		_ = pipeline.Process(ctx, p.route.aim(info))
 	}
 	_, execErr := pipeline.Exec(ctx)
 	took := time.Since(sent)
-	if p.acks != nil && p.acks.Asks {
+	if p.acks.SendsInfo() {
 		ownError(info, execErr)
 		p.acks.Info, _ = info.Val().(string)
 		p.acks.InfoErr = p.driver.classify(info.Err())
@@ -78,7 +77,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 			continue
 		}
 		r := p.driver.reply(cmds[i], err, &p.calls[at])
-		if p.waits() && r.Acquired() { // a refusal has written nothing to wait for
+		if p.acks.Waits() && r.Acquired() { // a refusal has written nothing to wait for
 			ownError(waits[i], execErr)
 			acks, err := waits[i].Int64()
 			r = p.acks.Acknowledged(r, acks, p.driver.classify(err))

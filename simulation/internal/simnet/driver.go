@@ -159,7 +159,7 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 		cmds[i] = simredis.Command(&calls[at], p.full)
 	}
 	replies, err := p.to.send(request{cmds: cmds, asked: p.asked, acks: acks}, d.cfg.CommandTimeout)
-	if acks != nil && acks.Asks {
+	if acks.SendsInfo() {
 		if acks.Info, acks.InfoErr = "", err; err == nil {
 			acks.Info, acks.InfoErr = said(replies[len(replies)-1].value, d.routes.cluster)
 		}
@@ -180,7 +180,7 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 			}
 		}
 		out[at] = simredis.Replied(&calls[at], replies[i].value, d.routes.cluster)
-		if acks != nil && acks.Replicas > 0 && out[at].Acquired() {
+		if acks.Waits() && out[at].Acquired() {
 			out[at] = acks.Acknowledged(out[at], replies[i].replicas, nil)
 		}
 	}
