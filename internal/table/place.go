@@ -50,15 +50,15 @@ func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
 	return c
 }
 
+// inquiryGap is how far apart inquiries are about those whose subscriptions were confirmed, so that many share a call.
+const inquiryGap = 5 * time.Millisecond
+
 // inquireAt has the client ask for an attempt at a moment, unless that wakes before.
 func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
 	a.inquiry = 0
 	t.asleep.Set(a, at)
 	n.Alarm(t.asleep.Alarm())
 }
-
-// inquiryGap is how far apart inquiries are about those whose subscriptions were confirmed, so that many share a call.
-const inquiryGap = 5 * time.Millisecond
 
 // stir ends that.
 func (t *Table) stir(a *Attempt) {

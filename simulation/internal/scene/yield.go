@@ -12,6 +12,15 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
+// waitersEnd is above the score of each waiter.
+var waitersEnd = strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64)
+
+// lineOf returns the key of the line in which the writers of a lock stand.
+func lineOf(t *target) string {
+	key, _ := wire.NewNames(wire.Write, t.name, "").LineKeys[1].(string)
+	return key
+}
+
 // standing returns since when each process has had a writer in the line of a lock whose readers yield, as a reader finds when it gets the
 // lock. The run must not be locked.
 func (w *worker) standing(h *holder) map[string]time.Time {
@@ -20,9 +29,8 @@ func (w *worker) standing(h *holder) map[string]time.Time {
 	}
 	since := make(map[string]time.Time)
 	w.home(h.of.name).With(func(s *simredis.Server) {
-		key, _ := wire.NewNames(wire.Write, h.of.name, "").LineKeys[1].(string)
 		now := s.Clock()
-		line, _ := s.Do("ZRANGEBYSCORE", key, "0", strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64), "WITHSCORES").([]any)
+		line, _ := s.Do("ZRANGEBYSCORE", lineOf(h.of), "0", waitersEnd, "WITHSCORES").([]any)
 		for i := 0; i+1 < len(line); i += 2 {
 			member, _ := line[i].(string)
 			text, _ := line[i+1].(string)
@@ -61,8 +69,7 @@ func (r *run) readable(t *target) bool {
 	}
 	var mode, waits any
 	r.home(t.name).With(func(s *simredis.Server) {
-		key, _ := wire.NewNames(wire.Write, t.name, "").LineKeys[1].(string)
-		mode, waits = s.Do("HGET", t.name, lua.ModeField), s.Do("ZCOUNT", key, "0", strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64))
+		mode, waits = s.Do("HGET", t.name, lua.ModeField), s.Do("ZCOUNT", lineOf(t), "0", waitersEnd)
 	})
 	return mode == lua.ReadMode && waits == int64(0)
 }
