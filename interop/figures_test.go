@@ -14,10 +14,13 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
+// measures reports whether this run is for figures.
+func measures() bool { return os.Getenv("RLOCK_FIGURES") == "1" }
+
 // TestFigureSideBySide measures Go and Java in turn, for docs/interop.md. Only the ratios within a round are comparable.
 // Nothing else may run meanwhile.
 func TestFigureSideBySide(t *testing.T) {
-	if os.Getenv("RLOCK_FIGURES") != "1" {
+	if !measures() {
 		t.Skip("needs RLOCK_FIGURES=1")
 	}
 	const rounds = 7

@@ -141,9 +141,13 @@ func newJVM(tb testing.TB, v version) *jvm {
 func startJVM(v version) (*jvm, error) {
 	out := outputOf(v)
 	classes := filepath.Join(out, "classes") + string(filepath.ListSeparator) + filepath.Join(out, "lib", "*")
+	options := []string{"-Xmx256m", "-XX:+UseSerialGC"}
+	if !measures() {
+		options = append(options, "-XX:TieredStopAtLevel=1") // a JVM of a test ends before the optimizing compiler has paid for itself
+	}
 	j := &jvm{
 		version: v,
-		cmd:     exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", classes, "rlock.interop.Main"),
+		cmd:     exec.Command("java", append(options, "-cp", classes, "rlock.interop.Main")...),
 		stderr:  &recorder{},
 		ready:   make(chan struct{}),
 		ended:   make(chan struct{}),
