@@ -62,7 +62,7 @@ func checked() (scs []scenario, watch []guarded) {
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
 		if len(sc.sizes) > 0 {
-			sc.rounds = min(sc.rounds, steady)
+			sc.rounds, sc.fine = min(sc.rounds, steady), false
 			scs = append(scs, sc)
 		}
 	}

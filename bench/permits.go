@@ -25,7 +25,7 @@ func permits() []scenario {
 	held.Hold = time.Millisecond
 	return []scenario{
 		{
-			id: "S13", title: "An uncontended permit", rounds: steady, pinned: true, only: slices.Concat(only, raw),
+			id: "S13", title: "An uncontended permit", rounds: steady, fine: true, pinned: true, only: slices.Concat(only, raw),
 			how: "One goroutine acquires and releases a permit of a semaphore of 8. rlock is NewSemaphore, whose permits have leases; " +
 				rlockPlain + " is NewPlainSemaphore. The floor is a raw pair of scripts that count; the layout and the checks are those of " +
 				"NewSemaphore. The other libraries have no semaphore: " +

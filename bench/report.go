@@ -22,10 +22,11 @@ with the floor: a raw go-redis pair, ` + "`EVALSHA`" + ` (SET NX PX) and ` + "`E
 
 Absolute figures mean little, because other programs share the machine. The **ratios** count: each is taken within one round,
 in which the libraries take turns, and the report shows the median of all rounds, with the smallest and the largest in
-parentheses. Each cell runs in processes of its own, on an emptied Redis. Commands are those that clients send
-(` + "`INFO commandstats`" + `); commands that scripts call do not count. *Hand-offs* are acquisitions by another goroutine than the last
-holder. A library whose releaser takes the lock straight back shows many acquisitions and few hand-offs. Every contended cell
-counts under the lock, in memory that nothing else guards. The report calls a library broken if it loses an update.
+parentheses. The floor's own parentheses compare its figures with their median: they show how much the machine varied. Each
+cell runs in processes of its own, on an emptied Redis. Commands are those that clients send (` + "`INFO commandstats`" + `); commands
+that scripts call do not count. *Hand-offs* are acquisitions by another goroutine than the last holder. A library whose releaser
+takes the lock straight back shows many acquisitions and few hand-offs. Every contended cell counts under the lock, in memory that
+nothing else guards. The report calls a library broken if it loses an update.
 
 All libraries and go-redis run with their default options, with these exceptions:
 

@@ -21,6 +21,7 @@ type scenario struct {
 	only      []string // the entrants; empty means all that do not choose their scenarios
 	whole     bool     // -compare does not shorten the durations, because a fleet, or many waiters, take their time
 	worst     bool     // the worst round counts, not the median
+	fine      bool     // the report has twice as many rounds, of half the time: load that comes and goes then hits all libraries
 }
 
 // size is one configuration of a scenario.
@@ -37,11 +38,20 @@ type size struct {
 
 // inRounds returns the scenario with another number of rounds for all sizes.
 func (sc scenario) inRounds(n int) scenario {
-	sc.rounds, sc.sizes = n, slices.Clone(sc.sizes)
+	sc.rounds, sc.fine, sc.sizes = n, false, slices.Clone(sc.sizes)
 	for i := range sc.sizes {
 		sc.sizes[i].rounds = 0
 	}
 	return sc
+}
+
+// refined returns a fine scenario with the rounds of the report, and by how much its cells are shorter for that.
+func (sc scenario) refined() (scenario, float64) {
+	if !sc.fine {
+		return sc, 1
+	}
+	sc.rounds *= 2
+	return sc, 0.5
 }
 
 const (
@@ -60,7 +70,7 @@ func scenarios() []scenario {
 func passedOn() []scenario {
 	return []scenario{
 		{
-			id: "S1", title: "An uncontended pair", rounds: steady, pinned: true,
+			id: "S1", title: "An uncontended pair", rounds: steady, fine: true, pinned: true,
 			how: "One goroutine locks and unlocks: one name through one handle, or each time another name through a handle of its own, " +
 				"or that with a context that can end. Latency is the median of all pairs; commands, and the time that they take Redis, " +
 				"are those of one pair.",
@@ -72,7 +82,7 @@ func passedOn() []scenario {
 			},
 		},
 		{
-			id: "S2", title: "Many goroutines, each its own name", rounds: rounds,
+			id: "S2", title: "Many goroutines, each its own name", rounds: rounds, fine: true,
 			how:  "Each goroutine locks and unlocks a name of its own.",
 			head: mPairs, columns: []string{mLatency99, mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},
@@ -135,7 +145,7 @@ func kept() []scenario {
 			sizes: []size{waitersOf(10000, 6*time.Second, 15*time.Second), waitersOf(100000, 30*time.Second, 10*time.Second), brief},
 		},
 		{
-			id: "S8", title: "Many goroutines, each its own name, on a cluster of six nodes", rounds: 3, cluster: true,
+			id: "S8", title: "Many goroutines, each its own name, on a cluster of six nodes", rounds: steady, fine: true, cluster: true,
 			how:  "Like S2, on three masters with a replica each, all on the same machine.",
 			head: mPairs, columns: []string{mLatency99, mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},

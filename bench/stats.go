@@ -99,11 +99,16 @@ func (s samples) ratio(library, base, metric string) float64 {
 	return s.ratioTo(library, metric, func(round int) float64 { return s.at(base, round, metric) })
 }
 
-// ratioRange returns the smallest and the largest of the ratios to the floor, as text. It is empty for the floor itself, and for a
-// single round.
+// ratioRange returns the smallest and the largest of the ratios to the floor, as text. The ratios of the floor itself are those to its
+// own median. The text is empty for a single round.
 func (s samples) ratioRange(library, metric string) string {
-	ratios := s.ratios(library, metric, func(round int) float64 { return s.at(floor, round, metric) })
-	if len(ratios) < 2 || library == floor {
+	base := func(round int) float64 { return s.at(floor, round, metric) }
+	if library == floor {
+		own := median(s.values(floor, metric))
+		base = func(int) float64 { return own }
+	}
+	ratios := s.ratios(library, metric, base)
+	if len(ratios) < 2 {
 		return ""
 	}
 	return fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))

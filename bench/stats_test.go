@@ -74,6 +74,9 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 		"none":  {nan, nan, nan},
 	})
 	near(t, "to the floor", s.ratio("rlock", floor, mLatency), 1.1)
+	if got, want := s.ratioRange(floor, mLatency), " (1.00 to 10.00)"; got != want {
+		t.Errorf("the floor varies by%s, want%s", got, want)
+	}
 	near(t, "with a failed round", s.ratio("a", floor, mLatency), 1.75)
 	near(t, "of nothing", s.ratio("none", floor, mLatency), nan)
 	near(t, "to nothing", s.ratio("rlock", "absent", mLatency), nan)
