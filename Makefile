@@ -196,8 +196,8 @@ schedules: ## run the tests in virtual time, each COUNT times, with drawn orders
 		RLOCK_NO_REDIS=1 $(GO) test -overlay $$overlay -short -cpu 1 -parallel 1 -count=$(COUNT) -timeout $(TIMEOUT) $(BUBBLES)
 
 .PHONY: bench
-bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 35 minutes
-	cd bench && $(GO) run . -write ../docs
+bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 35 minutes, and fewer for ONLY=S1,S2
+	cd bench && $(GO) run . -write ../docs $(if $(ONLY),-only $(ONLY))
 
 .PHONY: bench-check
 bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json

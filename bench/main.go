@@ -50,7 +50,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.SetOutput(log)
 	flags.StringVar(&o.only, "only", "", "run only these scenarios, for example S1,S3")
 	flags.StringVar(&o.libraries, "libraries", "", "run only these libraries, for example floor,rlock")
-	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
+	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory; with -only, replace the sections that are there")
 	flags.StringVar(&o.check, "check", "", "run some scenarios briefly, and fail if a figure is worse than in this file")
 	flags.StringVar(&o.record, "record", "", "run the scenarios of -check, and write the file for it")
 	flags.StringVar(&o.compare, "compare", "", "measure with the rlock of this checkout (old) and of this build (new), in turn")

@@ -96,3 +96,17 @@ func TestTheTableOfReadme(t *testing.T) {
 		t.Error("a report without the tables is an error")
 	}
 }
+
+func TestASectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	const report = "intro\n\n## S1. A\n\nold\n\n## S2. B\n\nkept\n"
+	for section, want := range map[string]string{
+		"## S1. A\n\nnew\n\n": "intro\n\n## S1. A\n\nnew\n\n## S2. B\n\nkept\n",
+		"## S2. C\n\nnew\n\n": "intro\n\n## S1. A\n\nold\n\n## S2. C\n\nnew\n\n",
+		"## S3. C\n\nnew\n\n": report + "\n## S3. C\n\nnew\n\n",
+	} {
+		if got := withSection(report, section); got != want {
+			t.Errorf("with %q:\n%q\nwant\n%q", section, got, want)
+		}
+	}
+}

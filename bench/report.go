@@ -54,35 +54,58 @@ All libraries and go-redis run with their default options, with these exceptions
 
 `
 
-// writeReport writes benchmarks.md and its plots. The report of all scenarios also gives README its figures.
+// writeReport writes benchmarks.md and its plots. Results of a part of the scenarios replace their sections in a report that is there,
+// and say when they were measured. The report of all scenarios also gives README its figures.
 func (l *lab) writeReport(ctx context.Context, dir, args string, results []result) error {
 	plots := filepath.Join(dir, "benchmarks")
 	if err := os.MkdirAll(plots, 0o755); err != nil {
 		return err
 	}
-	var b strings.Builder
-	b.WriteString(intro)
-	b.WriteString(l.circumstances(ctx, args))
+	file := filepath.Join(dir, "benchmarks.md")
+	text := intro + l.circumstances(ctx, args)
+	before, err := os.ReadFile(file)
+	again := err == nil && len(results) < len(scenarios())
+	if again {
+		text = string(before)
+	}
 	for _, r := range results {
-		b.WriteString(r.markdown())
+		section := r.markdown()
 		for _, c := range charts(r) {
 			drawn, err := c.draw(plots)
 			if err != nil {
 				return err
 			}
 			if drawn {
-				fmt.Fprintf(&b, "![%s, %s](benchmarks/%s)\n\n", c.title, c.axis, c.file)
+				section += fmt.Sprintf("![%s, %s](benchmarks/%s)\n\n", c.title, c.axis, c.file)
 			}
 		}
+		if again {
+			section += "Measured again: " + l.circumstances(ctx, args)
+		}
+		text = withSection(text, section)
 	}
-	text := strings.TrimRight(b.String(), "\n") + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "benchmarks.md"), []byte(text), 0o644); err != nil {
+	text = strings.TrimRight(text, "\n") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
-	if len(results) < len(scenarios()) {
+	if strings.Count(text, "\n## ") < len(scenarios()) {
 		return nil // README repeats several scenarios
 	}
 	return writeReadme(filepath.Join(dir, "..", "README.md"), text)
+}
+
+// withSection returns a report with a section in place of the one of the same scenario, or at the end.
+func withSection(report, section string) string {
+	id, _, _ := strings.Cut(section, ". ")
+	before, after, found := strings.Cut(report, "\n"+id+". ")
+	if !found {
+		return strings.TrimRight(report, "\n") + "\n\n" + section
+	}
+	_, rest, follows := strings.Cut(after, "\n## ")
+	if follows {
+		rest = "## " + rest
+	}
+	return before + "\n" + section + rest
 }
 
 var (
