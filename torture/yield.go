@@ -17,6 +17,9 @@ import (
 // yielded is the name whose readers wait for writers.
 const yielded = "rw-yielding"
 
+// waitersEnd is above the score of each waiter.
+var waitersEnd = strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64)
+
 // lined is one look at the line of that name, between two moments: the writers there whose clients listen.
 type lined struct {
 	From, To Moment
@@ -45,7 +48,7 @@ func (a *Arena) lookAtLine(ctx context.Context) (look lined, ok bool) {
 	line, _ := names.LineKeys[1].(string)
 	admin := a.admins[a.nodes[0]]
 	look.From = now()
-	standing, err := admin.ZRangeByScore(ctx, line, &redis.ZRangeBy{Min: "0", Max: strconv.FormatFloat(lua.WaitersEnd, 'f', 0, 64)}).Result()
+	standing, err := admin.ZRangeArgs(ctx, redis.ZRangeArgs{Key: line, Start: 0, Stop: waitersEnd, ByScore: true}).Result()
 	channels := make([]string, len(standing))
 	for i, writer := range standing {
 		client, _, _ := strings.Cut(writer, ":")
