@@ -45,8 +45,8 @@ func (rw *RWLock) String() string { return rw.ReadLock().in().Text("read-write l
 // writer unlocks, all readers that wait by then may read together, before the next writer. One that needs more than a millisecond to answer
 // may miss that turn. An owner that reads may re-enter, one that writes may read. Without it, a writer waits until nobody reads.
 //
-// It is about the readers of this handle alone, so use it for all handles of a name. Readers of Redisson, and of older versions, pass the
-// writers that wait. Nobody waits for Redisson's writers, nor for any where there is no line: docs/line.md says where.
+// Use it for all handles of a name. Readers of Redisson, and of older versions, pass the writers that wait. If they read all the time, those
+// writers starve, and readers with the option wait behind them. Nobody waits for Redisson's writers, nor without a line: see docs/line.md.
 //
 // Do not read twice without an owner: while a writer waits, the second call waits for it, and it waits for the first one. The same happens
 // if a reader calls another process that reads the same name, and waits for its answer.

@@ -48,6 +48,7 @@ func Check(h *History) Report {
 	c.lateNotices()
 	c.returns()
 	c.order()
+	c.yields()
 	c.wakeUps()
 	c.orphans()
 	c.strays()

@@ -21,6 +21,18 @@ func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
 	}
 }
 
+// passing returns a history in which a writer stands in the line from 10 to 100 ms, and a reader that asked at a moment reads from 80 ms on, besides
+// what another turn did.
+func passing(asked int64, other *Turn) History {
+	return History{
+		Scene: Scene{Safe: true},
+		Turns: []*Turn{other, use(2, kindYieldingRead, yielded, asked, 80, 90), use(3, kindWrite, yielded, 5, 110, 120)},
+		Lines: []lined{
+			{From: ms(9), To: ms(10), Writers: []string{"client:1:write|3000"}}, {From: ms(100), To: ms(101), Writers: []string{"client:1:write|3000"}},
+		},
+	}
+}
+
 // with changes the turn and returns it.
 func (t *Turn) with(change func(*Turn)) *Turn {
 	change(t)
@@ -131,6 +143,16 @@ func TestCheckersBite(t *testing.T) {
 			"order:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
+		},
+		{
+			"writer preference:", // a writer that leaves lets in who came before
+			passing(30, use(1, kindWrite, yielded, 1, 2, 50)),
+			passing(60, use(1, kindWrite, yielded, 1, 2, 50)),
+		},
+		{
+			"writer preference:", // a reader waits for a writer that came before
+			passing(8, use(1, kindYieldingRead, yielded, 1, 2, 90)),
+			passing(60, use(1, kindYieldingRead, yielded, 1, 2, 90)),
 		},
 		{
 			"false loss:",

@@ -15,6 +15,7 @@ type Figures struct {
 	FalseLosses                 int
 	FalseAlarms                 int // unlocks that reported a loss that had not happened
 	Stale                       int // writes after a write with a greater token; a fence refuses them
+	Yields                      int // readers that got the lock while a writer stood in the line that came before them
 	MostOvertaken               int // the most later waiters that got a fair lock before an earlier one
 	Orphans, Late, WakeUps      Spread
 	Stalls                      Spread
@@ -62,13 +63,13 @@ func (f *Figures) String() string {
 	}
 	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations and %d of the refusals were checked for an order
 overlaps %d; counts checked %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
-fair: overtaken by at most %d
+fair: overtaken by at most %d; %d readers had their turn before a writer of the line
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
 %d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions; %d times in doubt by the application`,
 		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals,
-		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
+		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken, f.Yields,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
 		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions, f.Doubts) + fleet
 }
@@ -88,6 +89,7 @@ func (f *Figures) add(other Figures) {
 	f.FalseAlarms += other.FalseAlarms
 	f.Stale += other.Stale
 	f.MostOvertaken = max(f.MostOvertaken, other.MostOvertaken)
+	f.Yields += other.Yields
 	f.Orphans = append(f.Orphans, other.Orphans...)
 	f.Late = append(f.Late, other.Late...)
 	f.WakeUps = append(f.WakeUps, other.WakeUps...)

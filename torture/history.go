@@ -60,6 +60,7 @@ type History struct {
 	Turns   []*Turn
 	Events  []Event
 	Samples []sample
+	Lines   []lined
 	Gauges  []gauges
 	Slow    []stall
 	Stood   []stall             // when no sleeper woke up, not even in the arena
@@ -78,6 +79,7 @@ type collector struct {
 	turns   map[string]*Turn
 	events  []Event
 	samples []sample
+	lines   []lined
 	gauges  []gauges
 	slow    []stall
 	stood   []stall
@@ -146,6 +148,13 @@ func (c *collector) see(samples []sample, stalled time.Duration) {
 	defer c.mu.Unlock()
 	c.stalls = append(c.stalls, stalled)
 	c.samples = append(c.samples, samples...)
+}
+
+// sawLine records a look at the line of writers.
+func (c *collector) sawLine(l lined) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, l)
 }
 
 // parked records a sleep of Redisson's peer.
@@ -219,7 +228,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := &History{
-		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
+		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Lines: c.lines, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
 		Parks: c.parks, Rest: c.left, Doubts: c.doubts,
 	}

@@ -43,6 +43,7 @@ func (c *checker) operations(name string, turns []*Turn) []promises.Op {
 		case t.Answer == got:
 			add(promises.Take, t.Asked, t.Answered)
 			add(promises.Give, c.kept(t), c.freed(t))
+		case t.Kind == kindYieldingRead: // a refusal may be about a writer that waits
 		case t.Answer == refused && !silent && t.Try && !excused(t): // a turn that waited may have waited in the local queue
 			c.Figures.Refusals++
 			add(promises.Find, t.Asked, t.Answered)

@@ -1,7 +1,7 @@
 package torture
 
 // fieldMutants are planted bugs as the field had them, besides those of the other list: M49 and M59 to M64, C9, C10, X1, B1, B2. Each is found
-// by a test of its own. Rules are those of docs/rules.md.
+// by a test of its own, or by a scene of its own. Rules are those of docs/rules.md.
 var fieldMutants = []mutant{
 	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/client TestNoHoldIsNearlyOver"}, []edit{
 		{"internal/lease/term.go", "{ return lease / 4 }", "{ return 0 }"},
@@ -43,7 +43,7 @@ var fieldMutants = []mutant{
 	{"F12", "a writer that gives up tells no reader that waited for it (G.5)", []string{"./internal/wire TestAWriterThatGivesUpTellsReaders"}, []edit{
 		{"internal/lua/line_release.lua", "    callReaders(KEYS[1], KEYS[2], publish, base)\n", ""},
 	}},
-	{"F13", "the turn of readers that prefer writers never ends (G.5)", []string{"./internal/suites/claims TestAWriterIsNotStarvedByReaders"}, []edit{
+	{"F13", "the turn of readers that prefer writers never ends (G.5)", []string{"readers"}, []edit{
 		{"internal/lua/line_prelude.lua", "if came <= left and left <= now then", "if left > 0 then"},
 	}},
 	{"F14", "a writer that leaves gives the lock to the next one, although readers wait that prefer writers (G.5)", []string{"./internal/wire TestAWriterThatLeavesLetsInWhoWaited"}, []edit{

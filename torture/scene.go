@@ -94,14 +94,18 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n2Drop, n23Deploy, n23Deploy, n23Hurry},
 		},
 	}
-	return staffed(append(append(scenes, fleets...), countingScenes...), seed)
+	return staffed(append(append(scenes, fleets...), narrowScenes...), seed)
 }
 
-// countingScenes are the scenes with semaphores and latches alone. They come last, so that the others keep their seeds.
-var countingScenes = []Scene{
+// narrowScenes are the scenes with few kinds. They come last, so that the others keep their seeds.
+var narrowScenes = []Scene{
 	{
 		Name: "counts", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Rest: 200 * time.Millisecond, Mix: counts, Played: true,
 		Nemeses: []string{n2Drop, n3Swallow, n4Delay, n4Hold},
+	},
+	{
+		Name: "readers", Topology: topologySingle, Duration: 8 * time.Second, Safe: true, Played: true,
+		Mix: []Share{{kindYieldingRead, 6, []string{yielded}}, {kindWrite, 1, []string{yielded}}},
 	},
 }
 

@@ -181,8 +181,9 @@ const (
 	kindRead   = "read"
 	kindWrite  = "write"
 
-	kindFencedFair  = "fenced fair"
-	kindFencedWrite = "fenced write"
+	kindFencedFair   = "fenced fair"
+	kindFencedWrite  = "fenced write"
+	kindYieldingRead = "yielding read" // it waits for writers
 
 	kindMulti = "multi"
 	kindRed   = "red"
@@ -210,6 +211,8 @@ func handle(clients []*rlock.Client, kind string, names ...string) rlock.Acquire
 		return c.NewFairLock(names[0], rlock.Fenced())
 	case kindRead:
 		return c.NewRWLock(names[0]).ReadLock()
+	case kindYieldingRead:
+		return c.NewRWLock(names[0], rlock.WriterPreference()).ReadLock()
 	case kindWrite:
 		return c.NewRWLock(names[0]).WriteLock()
 	case kindFencedWrite:

@@ -91,7 +91,7 @@ type Turn struct {
 	Err   string // of the attempt or the unlock
 }
 
-func (t *Turn) reads() bool { return t.Kind == kindRead }
+func (t *Turn) reads() bool { return t.Kind == kindRead || t.Kind == kindYieldingRead }
 
 func (t *Turn) writes() bool { return t.Kind == kindWrite || t.Kind == kindFencedWrite }
 

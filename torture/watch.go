@@ -17,6 +17,7 @@ func (a *Arena) watched() (stop func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() { a.watch(ctx) })
 	watching.Go(func() { a.spectate(ctx) })
+	watching.Go(func() { a.watchLine(ctx) })
 	return func() {
 		cancel()
 		watching.Wait()

@@ -33,7 +33,8 @@ func mix() []Share {
 		{kindFair, 12, []string{"fair0", "{fair0}"}},
 		{kindFencedFair, 6, []string{"fair-fenced"}},
 		{kindRead, 16, []string{"rw0", "{rw0}", "rw-fenced"}},
-		{kindWrite, 6, []string{"rw0", "{rw0}"}},
+		{kindYieldingRead, 6, []string{yielded}},
+		{kindWrite, 8, []string{"rw0", "{rw0}", yielded}},
 		{kindFencedWrite, 6, []string{"rw-fenced"}},
 		{kindMulti, 10, []string{"a", "{a}", "e"}},
 	}, counts...)

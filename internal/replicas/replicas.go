@@ -71,7 +71,7 @@ func (s *Set) Doubt(addr string) {
 func (s *Set) Hear(addr string, said *Info, now clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.masters[addr]; m != nil && m.ID == said.ID && len(said.Acked) >= m.connected {
+	if m := s.masters[addr]; m != nil && m.ID == said.ID && len(said.Acked) >= m.connected && !m.saidMore(said, now) {
 		m.learn(said, now)
 	}
 }
@@ -118,11 +118,14 @@ func (s *Set) Judge(addr string, p Plan, acked int, said *Info, apart bool, now 
 		m = &master{connected: len(said.Acked), answering: len(said.Acked)}
 		s.masters[addr] = m
 	}
-	left := len(said.Acked) < m.connected && now.Sub(m.asked) < failover
+	late := m.saidMore(said, now)
+	left := !late && len(said.Acked) < m.connected && now.Sub(m.asked) < failover
 	if left {
 		s.falls++
 	}
-	n = m.learn(said, now)
+	if !late {
+		n = m.learn(said, now)
+	}
 	switch {
 	// If a replica that has left is the master now, what it had not acknowledged may be lost. Another call may have found that it has left.
 	case left && p.Wait == 0, s.falls != p.falls && acked < p.Wait:
@@ -131,11 +134,16 @@ func (s *Set) Judge(addr string, p Plan, acked int, said *Info, apart bool, now 
 		return Enough, n
 	case p.Wait < m.answering:
 		return Again, n
-	case acked == 0:
+	case acked == 0, late: // whether a replica had left by then is not known any more
 		return TooFew, n
 	}
 	m.answering = acked
 	return Enough, Hang
+}
+
+// saidMore reports whether a master has said something later already: replies to calls of several connections come in any order.
+func (m *master) saidMore(said *Info, now clock.Instant) bool {
+	return said.Offset < m.Offset && now.Sub(m.asked) < failover
 }
 
 // learn takes in what a master says.

@@ -98,6 +98,25 @@ func TestWhatIsSaidBehindARefusal(t *testing.T) {
 	s.judges(3, 2, says("x", 20, 20, 20), TooFew, Nothing)
 }
 
+// TestWhatWasSaidBeforeComesLate has two calls ask, and the answer to the first one, from before a replica connected, arrives last.
+func TestWhatWasSaidBeforeComesLate(t *testing.T) {
+	t.Parallel()
+	s := newSet(t)
+	s.judges(1, 1, says("x", 10, 10), Enough, Nothing)
+	late := Plan{Wait: 1, Asks: true}
+	s.judges(1, 1, says("x", 30, 30, 5), Again, Nothing)
+	s.plan = late
+	s.judges(1, 1, says("x", 20, 20), Again, Nothing)
+	s.judges(2, 1, says("x", 25, 25), TooFew, Nothing)
+	s.Hear("a", says("x", 25, 25, 25, 25), s.now)
+	s.plans(2, false)
+	s.judges(2, 2, nil, Enough, Nothing)
+	s.now = s.now.Add(failover)
+	s.plans(2, true)
+	s.judges(2, 2, says("x", 20, 20, 20, 20), Again, Nothing) // its data is another
+	s.plans(3, false)
+}
+
 // TestAReplicaThatLeaves may be the master now, so a call that it has not acknowledged does not count. The next call does.
 func TestAReplicaThatLeaves(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 
 // childEnv, set to "<address> <kind> <name> <terms>", makes the test binary run as a child process. The child locks when it reads
 // a line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
-// writesUntilLost instead, and for the kind "many" holdsUntilTerminated.
+// writesUntilLost instead, for the kind "many" holdsUntilTerminated, and for "turns" takesTurns.
 const childEnv = "RLOCK_TEST_CHILD"
 
 // childTerms are the terms on which a child locks.
@@ -45,8 +45,11 @@ func childRun() error {
 	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name, &terms); err != nil {
 		return err
 	}
-	if kind == "many" {
+	switch kind {
+	case "many":
 		return holdsUntilTerminated(addr, name)
+	case "turns":
+		return takesTurns(addr, name, terms)
 	}
 	locks, _, err := connect.Open(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(2*time.Second))
 	if err != nil {

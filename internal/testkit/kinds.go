@@ -31,7 +31,9 @@ type Kind struct {
 	Skips map[string]string                  // the claims that do not apply, with the reason
 	// groups reports whether the lock consists of several names.
 	Groups bool
-	Tokens bool // whether each outermost acquisition has a fencing token
+	// Preferring makes handles on a read-write lock whose readers prefer writers. Nil means that the kind has no readers.
+	Preferring func(*rlock.Client, string) *rlock.RWLock
+	Tokens     bool // whether each outermost acquisition has a fencing token
 }
 
 func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*rlock.Client, string) Locker {
@@ -39,6 +41,10 @@ func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*
 }
 
 func newReadLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name).ReadLock() }
+
+func newPreferring(c *rlock.Client, name string) *rlock.RWLock {
+	return c.NewRWLock(name, rlock.WriterPreference())
+}
 
 func newWriteLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name).WriteLock() }
 
@@ -59,7 +65,7 @@ var Kinds = map[string]Kind{
 	"fenced fair":  {Make: newFencedFairLock, Tokens: true},
 	"write":        {Make: newWriteLock},
 	"fenced write": {Make: newFencedWriteLock, Tokens: true},
-	"read": {Make: newReadLock, Rival: newWriteLock, Skips: map[string]string{
+	"read": {Make: newReadLock, Rival: newWriteLock, Preferring: newPreferring, Skips: map[string]string{
 		"excludes goroutines that share a handle":                         readersShare,
 		"excludes clients":                                                readersShare,
 		"exactly one of a thousand TryLocks succeeds":                     readersShare,

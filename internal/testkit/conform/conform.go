@@ -72,6 +72,10 @@ var conformance = []struct {
 	{"goroutines with the context of an ended hold exclude each other", endedHoldExcludes},
 	{"a re-entry outlives its hold", reentryOutlivesHold},
 	{"each outermost acquisition draws a token, if the kind has tokens", outermostAcquisitionsDrawTokens},
+	{"readers that prefer writers wait for those that wait", writersFirst},
+	{"readers that prefer writers read together when a writer leaves", readersTogether},
+	{"readers that prefer nobody pass the writers that wait", othersPassWriters},
+	{"a writer that gives up lets in the readers that prefer it", writersLeave},
 	{"Close stops everything and releases nothing", closeStops},
 	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
 	{"Shutdown tells the holders and keeps their locks", shutdownTells},
@@ -107,6 +111,8 @@ var smoke = map[string]bool{
 	"a waiter that leaves does not block the next one": true, "a lease ends": true, "the watchdog keeps the lock": true,
 	"Extend lengthens a lease and never shortens it": true, "force unlock frees any lock": true, "queries return the state of the lock": true,
 	"each outermost acquisition draws a token, if the kind has tokens": true, "Shutdown tells the holders and keeps their locks": true,
+	"readers that prefer writers wait for those that wait": true, "readers that prefer writers read together when a writer leaves": true,
+	"readers that prefer nobody pass the writers that wait": true, "a writer that gives up lets in the readers that prefer it": true,
 	"nothing is left behind": true,
 }
 

@@ -9,6 +9,7 @@
 //	token                a fencing token does not rise, or two owners have one
 //	linearizability      no lock could have done what its owners saw
 //	order                a later waiter overtook an earlier one
+//	writer preference    a reader passed a writer for which it had to wait
 //	false loss           a renewed lock was lost without a cause
 //	notice               an owner noticed its loss too late
 //	unlock               an unlock reports a loss too early, hides one, or fails without a cause
