@@ -49,7 +49,7 @@ func TestAGatheredCallEndsInTime(t *testing.T) {
 					if test.moved {
 						c.cluster, c.info.Cluster = true, true
 						c.routed.Store(true)
-						c.Conn.driver = oneNode{c.stub}
+						c.driver = oneNode{c.stub}
 					}
 					if test.waits > 0 {
 						c.calls.Go(func() { c.Ask(t.Context(), Question{Call: acquire("first"), Slot: WaitSlot}, nil) })
