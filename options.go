@@ -67,11 +67,11 @@ func newSettings(opts []Option) (*settings, error) {
 }
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
-// try before they give up. A fifth of it is how long a silent Redis counts as busy, and no longer: see [ErrUnavailable] and
-// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client has a longer
-// ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that, [New] adds
-// a hook of its own, and hooks that are added after it do not see rlock's commands. That hook also gives deadlines to connections
-// that have none, as with a ReadTimeout of -2. Subscriptions have no hooks but those that dial.
+// try before they give up. The wait for a shared pipeline counts, see [WithAutoPipeline]. A fifth of the timeout is how long a silent Redis
+// counts as busy, and no longer: see [ErrUnavailable] and [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The
+// minimum is 1 ms. If a redis.Client has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks
+// see them nevertheless. For that, [New] adds a hook of its own, and hooks that are added after it do not see rlock's commands. That
+// hook also gives deadlines to connections that have none, as with a ReadTimeout of -2. Subscriptions have no hooks but those that dial.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }

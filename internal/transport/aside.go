@@ -20,7 +20,7 @@ type errand struct {
 	reply    wire.Reply    // the caller's once done has a token
 	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
 	expired  *time.Timer   // stopped, unless the caller waits for it
-	began    clock.Instant // when a call was asked that may have to connect first
+	began    clock.Instant // when a call joined a queue, or was asked that may have to connect first
 }
 
 // The states of an errand.
@@ -43,8 +43,11 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 	return e
 }
 
-// reuse takes the reply of an errand that returned, and keeps the errand for another call.
-func (c *Conn) reuse(e *errand) wire.Reply {
+// over takes the reply of an errand, and keeps one that returned for another call.
+func (c *Conn) over(ctx context.Context, e *errand, way *lane) wire.Reply {
+	if e.state.Load() == abandoned { // it was under way for too long
+		return c.leave(ctx, e, way)
+	}
 	r := e.reply
 	e.stop()
 	e.question, e.late, e.lane, e.reply = Question{}, nil, nil, wire.Reply{}
@@ -94,9 +97,9 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 	return c.await(ctx, e, way, c.expiry(e, way))
 }
 
-// expiry starts the timer of an errand. There is none for a command that the driver ends in time.
+// expiry starts the timer of an errand. There is none for a call that the driver or [Conn.relieve] ends in time.
 func (c *Conn) expiry(e *errand, way *lane) <-chan time.Time {
-	if way == nil && c.bounded && e.question.Within == 0 {
+	if q := &e.question; q.Within == 0 && (way == nil && c.bounded || way != nil && !q.Connects) {
 		return nil
 	}
 	return e.expire(c.patience(&e.question))
@@ -105,12 +108,16 @@ func (c *Conn) expiry(e *errand, way *lane) <-chan time.Time {
 // await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
 // none.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
+	if expired == nil && ctx.Done() == nil { // a receive costs much less than a select
+		<-e.done
+		return c.over(ctx, e, way)
+	}
 	connects, first := e.question.Connects, connecting{began: e.began}
 	for waits := true; waits; {
 		waits = false
 		select {
 		case <-e.done:
-			return c.reuse(e)
+			return c.over(ctx, e, way)
 		case <-ctx.Done():
 		case <-expired:
 			if connects {
@@ -132,15 +139,20 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 		e.stop()
 		return wire.Reply{N: -1, Err: noConnection(ctx)}
 	case e.state.CompareAndSwap(running, abandoned):
-		e.stop()
-		r := c.left(ctx)
-		if r.Err.TimedOut() {
-			c.healthOf(way, e.question.Call.Key()).onReply(r.Err)
-		}
-		return r
+		return c.leave(ctx, e, way)
 	}
 	<-e.done
-	return c.reuse(e)
+	return c.over(ctx, e, way)
+}
+
+// leave returns the reply to the caller of an errand that goes on without it.
+func (c *Conn) leave(ctx context.Context, e *errand, way *lane) wire.Reply {
+	e.stop()
+	r := c.left(ctx)
+	if r.Err.TimedOut() {
+		c.healthOf(way, e.question.Call.Key()).onReply(r.Err)
+	}
+	return r
 }
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -16,8 +17,8 @@ import (
 type batch struct {
 	conn  *Conn
 	lane  *lane
-	since time.Time // when its pipeline was sent, zero before the first. lane.mu guards it and stuck
-	stuck bool      // it holds a connection slot, and does not count against Conn.batches
+	since clock.Instant // when its pipeline was sent, zero before the first. lane.mu guards it and stuck
+	stuck bool          // it holds a connection slot, and does not count against Conn.batches
 
 	errands []*errand
 	calls   []wire.Call
@@ -40,7 +41,7 @@ func (b *batch) Run() {
 		runtime.Gosched()
 		goesOn = b.take() && b.send()
 	}
-	b.lane, b.since = nil, time.Time{}
+	b.lane, b.since = nil, 0
 	b.conn.pool.Put(b)
 }
 
@@ -62,16 +63,12 @@ func (b *batch) take() bool {
 				w.left--
 			}
 		}
-		if len(w.queue) > longQueue {
-			clear(w.queue[:taken])
-			w.queue = w.queue[taken:]
-		} else {
-			w.queue = slices.Delete(w.queue, 0, taken)
-		}
+		w.shift(taken)
 		w.took = w.took || len(b.errands) > 0
 	}
 	if len(b.errands) > 0 {
-		b.since = time.Now()
+		b.since = clock.Now()
+		b.watch()
 		return true
 	}
 	b.end()
@@ -89,7 +86,25 @@ func (b *batch) takes(e *errand) bool {
 
 // late reports whether the pipeline of a batch has been under way for patience or longer. lane.mu must be held.
 func (b *batch) late() bool {
-	return !b.stuck && !b.since.IsZero() && time.Since(b.since) >= patience
+	return !b.stuck && b.since != 0 && clock.Now().Sub(b.since) >= patience
+}
+
+// watch lets relieve end the calls of a batch that become overdue, until [batch.unwatch]. lane.mu must be held.
+func (b *batch) watch() {
+	b.lane.sent = append(b.lane.sent, b)
+	b.conn.lookAt(b.lane, b.errands[0].began.Add(b.conn.CommandTimeout))
+}
+
+// unwatch must be called before the calls of the batch end: their callers use the errands again.
+func (b *batch) unwatch() {
+	w := b.lane
+	w.mu.Lock()
+	w.sent = without(w.sent, b)
+	w.mu.Unlock()
+}
+
+func without(batches []*batch, b *batch) []*batch {
+	return slices.DeleteFunc(batches, func(other *batch) bool { return other == b })
 }
 
 // end takes a batch out of its lane. lane.mu must be held.
@@ -99,7 +114,7 @@ func (b *batch) end() {
 		w.urgent = nil
 		return
 	}
-	w.active = slices.DeleteFunc(w.active, func(other *batch) bool { return other == b })
+	w.active = without(w.active, b)
 	if b.stuck {
 		b.stuck = false
 		w.stuck--
@@ -128,6 +143,9 @@ func (b *batch) leave() {
 	w := b.lane
 	w.mu.Lock()
 	b.end()
+	if len(b.errands) > 0 {
+		b.watch()
+	}
 	var next *batch
 	if len(w.queue) > 0 {
 		next = b.conn.begin(w)
@@ -154,6 +172,7 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	}()
 	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
 	over = true
+	b.unwatch()
 	b.lane.health.onReply(b.replies[0].Err)
 	kept := 0
 	for i, e := range b.errands {
@@ -173,9 +192,11 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 
 // die ends the calls of a batch whose goroutine ends, because a hook of the user did that. Others go on in its lane.
 func (b *batch) die() {
+	b.unwatch()
 	for _, e := range b.errands {
 		b.reply(e, wire.Reply{N: -1, Err: noAnswer()})
 	}
+	b.errands = nil
 	b.leave()
 }
 
@@ -206,6 +227,7 @@ func (b *batch) sendElsewhere(deadline time.Time) {
 		b.pipe(ctx, nil, false)
 		return
 	}
+	b.unwatch()
 	for i, e := range b.errands {
 		b.reply(e, b.replies[i])
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -37,12 +38,14 @@ type lane struct {
 	left   int               // how many of the queue are abandoned
 	stops  []<-chan struct{} // Question.Stop of the calls in the queue, each once; mostly they have the same
 	looks  int               // how often drop looked at the whole queue, for a test
+	sent   []*batch          // whose pipelines are under way, with calls that may become overdue
 	active []*batch          // at most Conn.batches of them are not stuck
 	stuck  int               // how many of the active are stuck
 	urgent *batch            // one beside the active, for calls that must not wait for them
-	took   bool              // an active batch has taken calls since the timer was started
-	ticker *time.Timer       // calls Conn.relieve
-	ticks  bool              // whether the timer runs: it does while calls wait for a batch
+	took   bool              // an active batch has taken calls since relieve looked for stuck ones
+	ticks  bool              // calls wait for a batch, so relieve looks every patience
+	alarm  clock.Instant     // when relieve looks next; zero means never
+	ticker *time.Timer       // calls it then
 }
 
 func (c *Conn) newLane() *lane {
@@ -117,9 +120,11 @@ func (w *lane) exit() {
 
 // join puts errands into the queue, and begins as many batches as they need, if there may be more.
 func (c *Conn) join(w *lane, errands ...*errand) {
+	now := clock.Now()
 	w.mu.Lock()
 	w.queue = append(w.queue, errands...)
 	for _, e := range errands {
+		e.began = now
 		if stop := e.question.Stop; stop != nil && !slices.Contains(w.stops, stop) {
 			w.stops = append(w.stops, stop)
 		}
@@ -127,7 +132,8 @@ func (c *Conn) join(w *lane, errands ...*errand) {
 	for left := len(errands); ; left -= batchSize {
 		b := c.begin(w)
 		if b == nil && !w.ticks {
-			c.tick(w)
+			w.ticks, w.took = true, false
+			c.lookAt(w, now.Add(min(patience, c.CommandTimeout)))
 		}
 		w.mu.Unlock()
 		if b == nil {
@@ -177,21 +183,38 @@ func (w *lane) drop(gone func(*errand) bool) {
 	w.queue, w.left = kept, 0
 }
 
-// tick starts the timer that calls relieve after patience. w.mu must be held.
-func (c *Conn) tick(w *lane) {
-	w.ticks, w.took = true, false
-	if w.ticker == nil {
-		w.ticker = time.AfterFunc(patience, func() { c.relieve(w) })
+// shift removes the first n errands from the queue. w.mu must be held.
+func (w *lane) shift(n int) {
+	if len(w.queue) > longQueue {
+		clear(w.queue[:n])
+		w.queue = w.queue[n:]
 	} else {
-		w.ticker.Reset(patience)
+		w.queue = slices.Delete(w.queue, 0, n)
 	}
 }
 
-// relieve runs when calls have waited for patience. If no batch has taken any since, each late one for which a connection slot is
-// free takes that slot and counts as stuck, so another batch may begin beside it. If none may begin, the urgent batch sends the
-// calls that must not wait. Acquisitions end here if the client is closed, or if their Stop is.
+// lookAt has relieve look at that moment, or before. w.mu must be held.
+func (c *Conn) lookAt(w *lane, at clock.Instant) {
+	if w.alarm != 0 && w.alarm <= at {
+		return
+	}
+	w.alarm = at
+	if after := at.Sub(clock.Now()); w.ticker == nil {
+		w.ticker = time.AfterFunc(after, func() { c.relieve(w) })
+	} else {
+		w.ticker.Reset(after)
+	}
+}
+
+// relieve runs when calls have waited for patience, or one for the command timeout. If no batch has taken any since it last looked, each
+// late one for which a connection slot is free takes that slot and counts as stuck, so another batch may begin beside it. If none may
+// begin, the urgent batch sends the calls that must not wait. Overdue calls end here, and acquisitions if the client is closed, or if
+// their Stop is.
 func (c *Conn) relieve(w *lane) {
+	now := clock.Now()
 	w.mu.Lock()
+	w.alarm = 0
+	c.endOverdue(w, now)
 	if c.tasks.IsClosed() || slices.ContainsFunc(w.stops, isClosed) {
 		w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
 	}
@@ -216,10 +239,47 @@ func (c *Conn) relieve(w *lane) {
 			next = append(next, w.urgent)
 		}
 	}
-	c.tick(w)
+	w.took = false
+	c.lookAt(w, now.Add(patience))
 	w.mu.Unlock()
 	for _, b := range next {
 		c.tasks.Run(b)
+	}
+}
+
+// endOverdue ends the calls that joined the queue a command timeout ago, of which the oldest come first: their callers have no timer. A
+// call under way goes on without its caller. w.mu must be held.
+func (c *Conn) endOverdue(w *lane, now clock.Instant) {
+	gone, since := 0, now.Add(-c.CommandTimeout)
+	for ; gone < len(w.queue); gone++ {
+		e := w.queue[gone]
+		if e.state.Load() == abandoned {
+			w.left--
+		} else if e.began > since {
+			break
+		}
+		c.refuse(e, noConnection(context.Background()))
+	}
+	w.shift(gone)
+	for _, b := range w.sent {
+		for _, e := range b.errands {
+			if e.began > since {
+				c.lookAt(w, max(e.began.Add(c.CommandTimeout), now.Add(patience)))
+				break
+			}
+			if e.state.CompareAndSwap(running, abandoned) {
+				e.done <- struct{}{}
+			}
+		}
+	}
+}
+
+// refuse ends a call of a queue, unless its caller has left. w.mu must be held.
+func (c *Conn) refuse(e *errand, err *fault.Error) {
+	if e.state.CompareAndSwap(seeking, returned) {
+		e.reply = wire.Reply{N: -1, Err: err}
+		e.done <- struct{}{}
+		c.tasks.End()
 	}
 }
 
@@ -239,17 +299,9 @@ func isClosed(stop <-chan struct{}) bool {
 
 // stops ends an acquisition in a queue if the client is closed, or if the wait for a slot is to end. w.mu must be held.
 func (c *Conn) stops(e *errand) bool {
-	q := &e.question
-	if q.Slot != WaitSlot {
+	if q := &e.question; q.Slot != WaitSlot || !isClosed(q.Stop) && !c.tasks.IsClosed() {
 		return false
 	}
-	if !isClosed(q.Stop) && !c.tasks.IsClosed() {
-		return false
-	}
-	if e.state.CompareAndSwap(seeking, returned) {
-		e.reply = wire.Reply{N: -1, Err: notSent(fault.ErrClosed)}
-		e.done <- struct{}{}
-		c.tasks.End()
-	}
+	c.refuse(e, notSent(fault.ErrClosed))
 	return true
 }

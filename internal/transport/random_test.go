@@ -183,6 +183,7 @@ func (r *random) checkEmpty(t *testing.T, w *lane) {
 	require.Empty(t, w.slots)
 	require.Empty(t, w.queue)
 	require.Empty(t, w.active)
+	require.Empty(t, w.sent)
 	require.Nil(t, w.urgent)
 	require.Zero(t, w.alone)
 	require.Zero(t, w.stuck)

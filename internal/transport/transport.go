@@ -107,8 +107,8 @@ type Question struct {
 	Slot  Slot
 	Acked bool // replicas must acknowledge the call where Config.Acks says so
 	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the waits for a slot and for a
-	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout counts
-	// from the call of Ask, and for any other from when there is a slot.
+	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout covers the
+	// wait for a batch, [Conn.relieve] ends it up to patience later, and for any other call it counts from when there is a slot.
 	Within time.Duration
 	// Connects means that the call may have to connect first, and has a Within that allows for it. So the caller also leaves when the
 	// call has had its usual time, and no connection is made any more.

@@ -218,6 +218,34 @@ func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
 	}
 }
 
+// TestAPipelinedReleaseEndsWithinTheCommandTimeout has callers whose contexts set no limit: nothing but rlock ends their wait.
+func TestAPipelinedReleaseEndsWithinTheCommandTimeout(t *testing.T) {
+	t.Parallel()
+	for what, ctx := range map[string]context.Context{"cannot end": context.Background(), "can end": t.Context()} {
+		t.Run("context "+what, func(t *testing.T) {
+			t.Parallel()
+			const timeout = 2 * time.Second
+			c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithCommandTimeout(timeout))
+			for range 4 * crowd { // more than go out at once
+				c.locks = append(c.locks, c.Client.NewLock(testkit.NewName()))
+			}
+			for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(ctx) }) {
+				require.NoError(t, err)
+			}
+			c.Proxy.Freeze()
+			start := time.Now()
+			for _, err := range c.all(func(l *rlock.Lock) error { return l.Unlock(ctx) }) {
+				require.ErrorIs(t, err, rlock.ErrUnavailable)
+			}
+			require.Less(t, time.Since(start), 2*timeout, "although most wait for pipelines that hang")
+			c.Proxy.Thaw()
+			for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(ctx, rlock.Wait(testkit.ALongTime)) }) {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
 func TestPipelinesSurviveAScriptFlush(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, &redis.Options{})
