@@ -16,7 +16,7 @@ import (
 // TestAWaiterTakesLittleMemory has many goroutines wait for as many locks, and looks at the heap once they rest. It counts the goroutines, and
 // what the client library keeps for the channels to which they are subscribed.
 func TestAWaiterTakesLittleMemory(t *testing.T) { // it counts the memory of the whole process
-	const waiters, most = 5000, 4000
+	const waiters, most = 5000, 3700
 	server := redistest.Start(t)
 	holder, waiter := testkit.NewClient(t, server.Client(t)), testkit.NewClient(t, server.Client(t))
 	name := func(i int) string { return fmt.Sprint("name ", i) }
