@@ -209,7 +209,7 @@ func (o observer) Start(ctx context.Context, s observe.Started) context.Context 
 func (o observer) End(ctx context.Context, r observe.Result) {
 	d := AcquireEndData{
 		AcquireStartData: AcquireStartData(r.Started), Took: r.Took, Waited: r.Waited, Outcome: outcomeOf(r.Err), Err: r.Err, Reentry: r.Reentered,
-		Attempts: r.Questions, Contended: r.Here, Token: Token(r.Token),
+		Attempts: int(r.Questions), Contended: r.Here, Token: Token(r.Token),
 	}
 	switch {
 	case r.Err != nil:

@@ -37,7 +37,7 @@ const (
 
 // Seen is what happened to an attempt.
 type Seen struct {
-	Questions int // to Redis; a hand-over is none
+	Questions int32 // to Redis; a hand-over is none
 	// HandedOver means that another owner of this process handed the lock over, and Granted that a release chose it in Redis.
 	HandedOver, Granted bool
 	Here                bool // it waited for another owner of this process, or was refused because of one

@@ -10,15 +10,15 @@ import (
 )
 
 // Record is what is known of a lock that some attempts ask for, one question at a time. The zero value knows nothing. It is
-// not safe for concurrent use.
+// not safe for concurrent use. Each waiter has one, so small fields stand together.
 type Record struct {
 	refused bool          // the latest reply, unless a question has failed since
+	unsent  bool          // the latest question waited for a connection in vain
+	unset   bool          // it was refused because nobody has set the semaphore up
+	open    int32         // how many questions have had no outcome
 	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
 	failure error         // of the latest question that failed, if no refusal followed
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
-	open    int           // how many questions have had no outcome
-	unsent  bool          // the latest question waited for a connection in vain
-	unset   bool          // it was refused because nobody has set the semaphore up
 }
 
 // Since returns the record of one question that is sent at a moment.
@@ -86,8 +86,8 @@ func (r *Record) At(now clock.Instant, floor time.Duration) Result {
 
 // Result is how an attempt went. The zero value means that nothing is known.
 type Result struct {
-	Refused bool  // another owner has the lock
 	Err     error // why nobody could say; nil if the lock was refused
+	Refused bool  // another owner has the lock
 	Unsent  bool  // nothing is known, and the question waited for a connection in vain
 	Unset   bool  // it was refused because nobody has set the semaphore up
 }

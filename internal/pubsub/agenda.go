@@ -28,8 +28,8 @@ func (h *Hub) plan(ch *channel) {
 	} else {
 		ch.conn.agenda.Remove(ch)
 	}
-	if ch.twin != nil {
-		h.plan(ch.twin)
+	if twin := ch.twin(); twin != nil {
+		h.plan(twin)
 	}
 }
 
@@ -50,10 +50,10 @@ func (h *Hub) move(ch *channel, to *connection) {
 // channel is subscribed by the same command. mu must be held.
 func (h *Hub) next(ch *channel, together bool) (do action, at clock.Instant) {
 	b := ch
-	if ch.base != nil {
-		b = ch.base
+	if ch.isTwin {
+		b = ch.other
 	}
-	isTwin, heard, at := ch != b, len(b.listeners) > 0, clock.Instant(math.MaxInt64)
+	isTwin, heard, at := ch.isTwin, b.listeners != nil, clock.Instant(math.MaxInt64)
 	switch {
 	case h.leaves, isTwin && heard && b.watchers == 0:
 		return forget, 0

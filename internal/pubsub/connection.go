@@ -126,7 +126,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 	for i := 0; i < len(due); i++ { // a twin may join
 		ch := due[i]
 		h.looked++
-		together := ch.base != nil && ch.base.sent == now && ch.base.conn == c && !c.oneByOne && !c.sharded()
+		together := ch.isTwin && ch.other.sent == now && ch.other.conn == c && !c.oneByOne && !c.sharded()
 		do, at := h.next(ch, together)
 		switch {
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
@@ -134,8 +134,8 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 			h.orders++
 			ch.sent, ch.order, ch.renew, ch.reported = now, h.orders, false, false
 			coming = append(coming, ch.name)
-			if ch.twin != nil && ch.twin.conn == c {
-				due = append(due, ch.twin)
+			if twin := ch.twin(); twin != nil && twin.conn == c {
+				due = append(due, twin)
 			}
 		case do == unsubscribe:
 			going = append(going, ch.name)
@@ -145,7 +145,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 				going = append(going, ch.name)
 			}
 			if c.forget(ch, now) {
-				unwatched = append(unwatched, ch.base.name)
+				unwatched = append(unwatched, ch.other.name)
 				h.telling++
 			}
 		}
@@ -167,10 +167,10 @@ func (c *connection) forget(ch *channel, now clock.Instant) (unwatched bool) {
 	if ch.sent != 0 {
 		h.ends(ch, now)
 	}
-	if ch.base == nil || ch.base.twin != ch {
+	if !ch.isTwin || ch.other.other != ch {
 		return false
 	}
-	ch.base.twin = nil
+	ch.other.other = nil
 	return h.leaving[ch.name] == nil
 }
 

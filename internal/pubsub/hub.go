@@ -4,7 +4,6 @@ package pubsub
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,7 +95,7 @@ type channel struct {
 
 	name      string
 	conn      *connection
-	listeners []chan struct{}
+	listeners *listener     // in the order in which they came
 	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
 	after     clock.Instant // the earliest moment to find its connection; zero means at once
 	idleSince clock.Instant // when the last listener or watcher left
@@ -110,13 +109,19 @@ type channel struct {
 	moved     bool          // whether it was on the connection of a shard before
 	reported  bool          // whether Config.OnRefused was told since SUBSCRIBE was sent
 	renew     bool          // whether to order it once more, see [Hub.Renew]
+	isTwin    bool          // whether it is the twin of other
+	watchers  int16         // how many calls of Watch had no Unwatch yet
 
 	// Of a channel that is watched, and of its twin: see [Hub.Watch].
-	watchers int16         // how many calls of Watch had no Unwatch yet
 	deserted clock.Instant // when the last listener left; zero means that there was none
-	twin     *channel      // of a channel that is watched, or was and is still subscribed
-	base     *channel      // of a twin: the channel whose twin it is
+	other    *channel      // the twin, of a channel that is watched, or was and is still subscribed; or the channel whose twin this one is, or was
 	public   clock.Instant // when publicPayload came, since the last message; zero means that it did not
+}
+
+// listener is one of the listeners of a channel. Most channels have one at most.
+type listener struct {
+	wake chan struct{}
+	next *listener
 }
 
 const (
@@ -147,7 +152,7 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	return h
 }
 
-// Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
+// Listen adds a listener: wake, which must have room for a token, gets a token whenever there is a reason to try again.
 // That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
 // gets a token at once, unless epoch is what [Hub.Epoch] returned before the caller's latest attempt, and still is. A token
 // is only a hint, and may come without a reason. Several channels may share a wake.
@@ -155,10 +160,10 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channel(name)
-	ch.listeners = append(ch.listeners, wake)
+	*ch.listener(nil) = &listener{wake: wake}
 	h.plan(ch)
-	if ch.twin != nil && ch.twin.sent != 0 {
-		ch.twin.conn.ensure() // it must go
+	if twin := ch.twin(); twin != nil && twin.sent != 0 {
+		twin.conn.ensure() // it must go
 	}
 	switch {
 	case !ch.confirmed:
@@ -183,15 +188,11 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channels[name]
-	if ch == nil {
+	if ch == nil || *ch.listener(wake) == nil {
 		return
 	}
-	i := slices.Index(ch.listeners, wake)
-	if i < 0 {
-		return
-	}
-	ch.listeners = slices.Delete(ch.listeners, i, i+1)
-	if len(ch.listeners) == 0 {
+	l := ch.listener(wake)
+	if *l = (*l).next; ch.listeners == nil {
 		ch.idleSince = clock.Now()
 		ch.deserted = ch.idleSince
 		h.plan(ch)
@@ -200,12 +201,18 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 
 // Received returns how many messages of a channel have arrived, and reports whether this client receives them now.
 func (h *Hub) Received(name string) (messages uint64, subscribed bool) {
+	ch := h.seen(name)
+	return ch.messages, ch.confirmed
+}
+
+// seen returns a channel as it is at this moment, which is the zero channel if there is none.
+func (h *Hub) seen(name string) (now channel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch := h.channels[name]; ch != nil {
-		return ch.messages, ch.confirmed
+		now = *ch
 	}
-	return 0, false
+	return now
 }
 
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
@@ -240,20 +247,6 @@ func (h *Hub) refresh() {
 func (h *Hub) noteError(err *fault.Error) {
 	if err != nil && err.Stale {
 		h.refresh()
-	}
-}
-
-// refused logs, once, that waiters have to poll. mu must not be held.
-func (h *Hub) refused(err *fault.Error) {
-	if h.warned.CompareAndSwap(false, true) {
-		h.cfg.OnDenied(err)
-	}
-}
-
-// classic logs, once, why no waiter stands in the line of a lock. mu must not be held.
-func (h *Hub) classic() {
-	if h.informed.CompareAndSwap(false, true) {
-		h.cfg.OnClassic()
 	}
 }
 
@@ -300,16 +293,35 @@ func (h *Hub) Listeners(prefix string) int {
 	n := 0
 	for name, ch := range h.channels {
 		if strings.HasPrefix(name, prefix) {
-			n += len(ch.listeners)
+			for l := ch.listeners; l != nil; l = l.next {
+				n++
+			}
 		}
 	}
 	return n
 }
 
-func (ch *channel) notifyAll() {
-	for _, wake := range ch.listeners {
-		notify(wake)
+// listener returns where the channel has the listener with a wake, or where the next one belongs if there is none.
+func (ch *channel) listener(wake chan struct{}) **listener {
+	l := &ch.listeners
+	for *l != nil && (*l).wake != wake {
+		l = &(*l).next
 	}
+	return l
+}
+
+func (ch *channel) notifyAll() {
+	for l := ch.listeners; l != nil; l = l.next {
+		notify(l.wake)
+	}
+}
+
+// twin returns the twin of a channel that is watched, or was and is still subscribed, and nil for any other.
+func (ch *channel) twin() *channel {
+	if ch.isTwin {
+		return nil
+	}
+	return ch.other
 }
 
 func notify(wake chan struct{}) {

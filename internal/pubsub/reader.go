@@ -133,8 +133,8 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 			c.arrived = c.arrived || ch.moved
 			c.ensure()
 		}
-		if ch.twin != nil {
-			ch.twin.conn.ensure() // it may follow
+		if twin := ch.twin(); twin != nil {
+			twin.conn.ensure() // it may follow
 			return maybeFreed, order, replaced
 		}
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
@@ -156,7 +156,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 	if ch != nil {
 		ch.messages++
 	}
-	if (ch == nil || ch.base == nil) && wire.Signals(m.Channel, h.cfg.ClientID) {
+	if (ch == nil || !ch.isTwin) && wire.Signals(m.Channel, h.cfg.ClientID) {
 		return signalled
 	}
 	switch m.Payload {
@@ -166,8 +166,8 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		}
 		return h.tryAgain(ch, now)
 	case publicPayload:
-		if ch != nil && ch.base != nil {
-			ch.base.public = now
+		if ch != nil && ch.isTwin {
+			ch.other.public = now
 		}
 	case wire.Ask:
 		if ch != nil {
@@ -189,7 +189,7 @@ func (*Hub) tryAgain(ch *channel, now clock.Instant) sequel {
 	ch.notifyAll()
 	public := ch.public != 0 && now.Sub(ch.public) < publicWithin
 	ch.public = 0
-	if ch.twin != nil && !public {
+	if ch.twin() != nil && !public {
 		return maybeFreed
 	}
 	return nothing
@@ -215,10 +215,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 		c.drop()
 	default:
 		h.breaks(c)
-		c.unconfirm()
-		if c.oneByOne {
-			c.askAgain() // the driver subscribes all channels in one command when it connects again
-		}
+		c.unconfirm(c.oneByOne) // the driver subscribes all channels in one command when it connects again
 	}
 	h.mu.Unlock()
 	if first {
@@ -250,17 +247,6 @@ func (c *connection) misrouted(s *session, err *fault.Error) {
 	}
 }
 
-// askAgain has the keeper subscribe the channels that are not confirmed. hub.mu must be held.
-func (c *connection) askAgain() {
-	for _, ch := range c.hub.channels {
-		if ch.conn == c && !ch.confirmed {
-			ch.sent = 0
-			c.hub.plan(ch)
-		}
-	}
-	c.ensure()
-}
-
 // wasRefused records that Redis refused a SUBSCRIBE. Redis refuses the whole command because of one channel, and does not
 // name that channel. So from now on each channel has a command of its own, as on the connection of a shard anyway.
 func (c *connection) wasRefused(err *fault.Error) {
@@ -272,11 +258,12 @@ func (c *connection) wasRefused(err *fault.Error) {
 		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
 		// channels are no longer subscribed.
 		c.oneByOne, c.refused = true, now
-		c.unconfirm()
-		c.askAgain()
+		c.unconfirm(true)
 	}
 	h.mu.Unlock()
-	h.refused(err)
+	if h.warned.CompareAndSwap(false, true) { // waiters have to poll
+		h.cfg.OnDenied(err)
+	}
 }
 
 // deniedChannels returns the channels that Redis has refused. Redis does not say which one it refused. But it answers at once, and

@@ -14,14 +14,7 @@ func (h *Hub) Orders() uint64 {
 
 // Since returns the number of the order whose confirmation of a channel came last: the one that brings messages. The driver may
 // have ordered again by itself since. Zero means that the channel was never confirmed.
-func (h *Hub) Since(name string) uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ch := h.channels[name]; ch != nil {
-		return ch.since
-	}
-	return 0
-}
+func (h *Hub) Since(name string) uint64 { return h.seen(name).since }
 
 // Renew orders the subscription of a channel once more, unless that was done since a number of orders. Messages are received
 // all the while, and the confirmation wakes the listeners. If the channel is not confirmed now, there is one to come that does so,

@@ -40,8 +40,8 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 			h.plan(ch)
 		}
 		h.mu.Unlock()
-		if node == nil && err == nil {
-			h.classic()
+		if node == nil && err == nil && h.informed.CompareAndSwap(false, true) { // no waiter stands in the line of a lock
+			h.cfg.OnClassic()
 		}
 	}
 }

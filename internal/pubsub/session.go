@@ -200,8 +200,14 @@ func (c *connection) lose(failed bool) {
 	}
 }
 
-// unconfirm records that messages may be missed until a new confirmation comes. hub.mu must be held.
-func (c *connection) unconfirm() {
+// unconfirm records that messages of the main connection may be missed until a new confirmation comes. again means that the keeper must
+// subscribe each channel for that. hub.mu must be held.
+func (c *connection) unconfirm(again bool) {
+	if again {
+		c.lose(false)
+		c.ensure()
+		return
+	}
 	for _, ch := range c.hub.channels {
 		if ch.conn == c {
 			ch.confirmed = false

@@ -19,16 +19,16 @@ func (h *Hub) Watch(base, twin string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channel(base)
-	if ch.watchers++; ch.watchers > 1 || ch.twin != nil { // it is watched, or lingers
+	if ch.watchers++; ch.watchers > 1 || ch.twin() != nil { // it is watched, or lingers
 		return
 	}
 	if ch.confirmed {
 		ch.confirmed, ch.sent = false, 0 // for one more confirmation, because OnFreed was not called so far
 	}
-	ch.twin = h.channel(twin)
-	ch.twin.base = ch
+	ch.other = h.channel(twin)
+	ch.other.other, ch.other.isTwin = ch, true
 	h.change(ch)
-	ch.twin.conn.ensure()
+	ch.other.conn.ensure()
 }
 
 // Unwatch ends what [Hub.Watch] began. It does nothing if nobody watches the channel. As long as the channel stays subscribed,
@@ -53,15 +53,15 @@ func (h *Hub) Spare(base string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channels[base]
-	if ch == nil || len(ch.listeners) > 0 || ch.deserted == 0 {
+	if ch == nil || ch.listeners != nil || ch.deserted == 0 {
 		return
 	}
 	ch.deserted = 0
-	if ch.twin == nil {
+	if twin := ch.twin(); twin == nil {
 		ch.idleSince = 0
 		h.change(ch)
 	} else {
-		h.change(ch.twin)
+		h.change(twin)
 	}
 }
 
@@ -90,7 +90,7 @@ func (h *Hub) breaks(c *connection) {
 func (h *Hub) left(confirmed string, now clock.Instant) (unwatched []string) {
 	take := func(name string, ch *channel) {
 		delete(h.leaving, name)
-		if b := ch.base; b != nil && (h.channels[b.name] == nil || h.channels[b.name].twin == nil) {
+		if b := ch.other; ch.isTwin && (h.channels[b.name] == nil || h.channels[b.name].twin() == nil) {
 			unwatched = append(unwatched, b.name)
 		}
 	}

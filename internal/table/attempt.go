@@ -90,7 +90,7 @@ func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >
 // retryPause returns the pause before the next question after a failure.
 func (t *Table) retryPause(a *Attempt) time.Duration {
 	a.retries++
-	return t.cfg.Retry(a.retries)
+	return t.cfg.Retry(int(a.retries))
 }
 
 // keep notes from when the time counts for which the lock of an attempt stays taken.

@@ -28,6 +28,7 @@ func (t *Table) leaveQueue(a *Attempt, n *notice.List) {
 		return
 	}
 	contended := contender(l) == a
+	a.bell.Leave(l.Shared.heard.Heard)
 	if t.queues.Leave(a.Handle.Key, a) == nil && !contended {
 		return
 	}
@@ -203,5 +204,5 @@ func (a *Attempt) counted(permits int) {
 	default:
 		a.seek = alone
 	}
-	s.free, s.asked, a.seeks = max(s.free-permits, 0), s.asked+permits-a.seeks, permits
+	s.free, s.asked, a.seeks = max(s.free-permits, 0), s.asked+permits-int(a.seeks), int32(permits)
 }

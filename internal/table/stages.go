@@ -84,12 +84,11 @@ const (
 
 // The reasons for losing a lock.
 var (
-	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
-	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
-	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
-	errStillLost  = fmt.Errorf("%w before, and its owner has to unlock it first", fault.ErrLost)
-	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
-
+	errLeaseEnded  = fmt.Errorf("%w: its lease ended", fault.ErrLost)
+	errHolderGone  = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
+	errForced      = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
+	errStillLost   = fmt.Errorf("%w before, and its owner has to unlock it first", fault.ErrLost)
+	errMaxHold     = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 	errOverwritten = fmt.Errorf("%w: its key was overwritten with another value", fault.ErrLost)
 )
 
@@ -105,8 +104,7 @@ var errLateCount = &fault.Error{Transient: true, Err: fault.ErrLate}
 
 // Counts is what happened in a table, and what is the case at one moment. The root package documents the fields.
 type Counts struct {
-	Held, Waiting, InDoubt int
-
+	Held, Waiting, InDoubt                                 int
 	Acquired, HandOvers, Renewals, RenewalFailures, Losses uint64
 }
 

@@ -57,6 +57,7 @@ type Table struct {
 	grants         owner.Holdings[HeldKey, *Grant]
 	queues         queue.Set[Key, *Attempt, shared] // the local queues
 	trying         map[Key]*Attempt                 // those that join a queue only if they have to
+	joined         int                              // how many of them did since trying was made
 	publicReleases queue.Memory[Key, fairness.Release]
 	heap           queue.Heap[*Grant, clock.Instant]   // the grants that have a due time
 	forcings       int                                 // how many unlocks by force there were
@@ -137,26 +138,27 @@ type Attempt struct {
 	course
 }
 
-// course is how far an attempt has come. The table's mutex guards it.
+// course is how far an attempt has come. The table's mutex guards it. As many attempts may wait at a time, small fields stand together.
 type course struct {
 	queue.Timed[clock.Instant] // when the client asks for it
-
-	phase     phase
-	unset     bool // another attempt was told that nobody has set the semaphore up
-	suspected bool // own was looked for
-	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
-	byLine    bool // the latest question was that of the line
-	handing   bool // the hand-over is under way
-	grant     *Grant
-	owner     *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
-	by        *atomic.Bool // the flag of the hold that makes it so, or nil
-	began     clock.Instant
-	own       *Grant         // the hold for which it waits, if that may be its caller's own
-	known     outcome.Record // unless it is in a local queue, whose record counts
-	retries   int            // failures in a row
-	sent      clock.Instant
-	forcings  int           // unlocks by force before the question was sent
-	pollDelay time.Duration // the latest one
+	phase                      phase
+	unset                      bool  // another attempt was told that nobody has set the semaphore up
+	suspected                  bool  // own was looked for
+	asked                      bool  // whether Redis was asked, or another attempt was on this one's behalf
+	byLine                     bool  // the latest question was that of the line
+	handing                    bool  // the hand-over is under way
+	seek                       seek  // why it asks
+	retries                    int32 // failures in a row
+	seeks                      int32 // how many permits it asks for, as its queue counts
+	grant                      *Grant
+	owner                      *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
+	by                         *atomic.Bool // the flag of the hold that makes it so, or nil
+	began                      clock.Instant
+	own                        *Grant         // the hold for which it waits, if that may be its caller's own
+	known                      outcome.Record // unless it is in a local queue, whose record counts
+	sent                       clock.Instant
+	forcings                   int           // unlocks by force before the question was sent
+	pollDelay                  time.Duration // the latest one
 
 	ahead     *Attempt        // of the same owner: it asks on behalf of this one
 	queue     *localQueue     // nil means that it is in no local queue
@@ -168,8 +170,6 @@ type course struct {
 	firstTerm time.Duration   // with which it may stand in the line
 	inquiry   int64           // the number of the inquiry under way about it; zero means none
 	seat      *wire.Seat      // in that queue; nil means that it has none
-	seek      seek            // why it asks
-	seeks     int             // how many permits it asks for, as its queue counts
 	got       *Acquisition    // the acquisition that was handed to it
 	failed    error           // or why none was
 }
@@ -178,7 +178,6 @@ type course struct {
 // hold) and [Table.Export]. An exit that [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
 type Exit struct {
 	// The table's mutex guards what follows.
-
 	phase      exitPhase
 	grant      *Grant
 	acq        *Acquisition // nil for a background release
@@ -355,7 +354,7 @@ type Step struct {
 	// For Sleep.
 
 	Pause  time.Duration   // negative means without a limit
-	Wait   <-chan struct{} // something changed in this process
+	Wait   <-chan struct{} // something changed in this process; nil means that Heard says that, too
 	Listen string          // if not empty, listen first on this channel, with Heard
 	Since  uint64          // no message was missed if the channel has had no other confirmation than this one
 	Heard  chan struct{}   // gets the messages

@@ -23,6 +23,9 @@ func (t *Table) queueOf(k Key) *localQueue {
 // all the time. It has no epoch: it asks again once it is subscribed, because it may have missed a message.
 func (t *Table) enqueue(a *Attempt) {
 	delete(t.trying, a.Handle.Key)
+	if t.joined++; t.joined > 1000 && len(t.trying) == 0 { // a map keeps the size of its busiest moment
+		t.trying, t.joined = make(map[Key]*Attempt), 0
+	}
 	a.phase = asking
 	a.queue, _ = t.queues.Join(a.Handle.Key, a)
 	a.queue.Shared.known.Asked(a.sent)
