@@ -228,6 +228,20 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"  meanwhile: site1/0 (turn 2: ", // whoever waited
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+			}},
+		},
+		{
+			"  meanwhile: the application of site1",
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Doubts: map[string][]Moment{"site1": {ms(12)}}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Doubts: map[string][]Moment{"site1": {ms(12)}}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true}, {Name: "a", From: ms(500), To: ms(501), Held: true},
+			}},
+		},
+		{
 			"late: one in a hundred",
 			History{
 				Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })},

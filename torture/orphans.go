@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,10 +36,10 @@ func (c *checker) orphans() {
 				o.to = s.From
 				return
 			}
-			c.orphan(name, turns, o)
+			c.orphan(name, o)
 			o = orphan{free: s.From}
 		})
-		c.orphan(name, turns, o)
+		c.orphan(name, o)
 	}
 }
 
@@ -81,7 +82,25 @@ func (c *checker) strays() {
 }
 
 func (c *checker) stray(name string, s promises.Stray) {
-	c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To}))
+	if !c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To})) {
+		c.meanwhile(name, s.From, s.To)
+	}
+}
+
+// meanwhile adds to a broken promise who had a lock or wanted it from shortly before a moment to another one, and whose application left the
+// outcome of a command open: the run may never break the promise again.
+func (c *checker) meanwhile(name string, from, to Moment) {
+	from = from.Add(-500 * time.Millisecond)
+	for _, t := range c.names[name] {
+		if t.Asked <= to && (t.Answered == 0 || max(t.Unlocked, t.Answered) > from) {
+			c.brokenf("  meanwhile: %v, by %s", t, t.Client)
+		}
+	}
+	for _, site := range slices.Sorted(maps.Keys(c.Doubts)) {
+		if c.doubtful(site, from, to) {
+			c.brokenf("  meanwhile: the application of %s left an outcome open", site)
+		}
+	}
 }
 
 // orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,
@@ -116,7 +135,7 @@ type orphan struct {
 	holder   string
 }
 
-func (c *checker) orphan(name string, turns []*Turn, o orphan) {
+func (c *checker) orphan(name string, o orphan) {
 	if o.from == 0 {
 		return
 	}
@@ -126,11 +145,7 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 		return
 	}
 	c.brokenf("stray: for %v from %v on, Redis kept %s for %s, and nobody had or wanted it", long, o.from, name, c.owner(o.holder))
-	for _, t := range turns {
-		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.Add(-500*time.Millisecond) {
-			c.brokenf("  before: %v", t)
-		}
-	}
+	c.meanwhile(name, o.from, o.to)
 }
 
 // owner describes a holder field: it adds the site whose client created the field.

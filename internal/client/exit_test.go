@@ -284,3 +284,30 @@ func TestAnUnlockThatWaitsForItsTurnEndsAtTheDeadline(t *testing.T) {
 		<-again.done
 	})
 }
+
+// TestAnUnlockThatComesTooLate has Redis run a release when the lease has ended. Nobody took the lock away, so the loss has that reason.
+func TestAnUnlockThatComesTooLate(t *testing.T) {
+	for _, c := range []struct {
+		slow time.Duration
+		gone bool
+		want string
+	}{
+		{100 * time.Millisecond, true, "its holder is gone from Redis"},
+		{time.Second, false, "its lease ended"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				h := f.hold(f.Context(), f.newLock(), Terms{Lease: 3 * time.Second})
+				f.until(2500 * time.Millisecond)
+				if c.gone {
+					f.drop()
+				}
+				f.slowly("release", c.slow, 0)
+				err := h.Unlock(f.Context())
+				require.ErrorIs(f, err, fault.ErrLost)
+				require.ErrorContains(f, err, c.want)
+				f.free()
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -257,4 +258,53 @@ func TestADeadSubscriptionEndsARest(t *testing.T) {
 		require.NoError(f, w.hold.Unlock(f.Context()))
 		require.Empty(f, strings.Join(f.line(), " "))
 	})
+}
+
+// TestALostMessageAndTheLossOfItsInquiry loses the message that a waiter has the lock, and the reply to what asks for it next: its client's
+// inquiry, or its own question behind a lease of a first term. After an inquiry, Redis keeps the lock for nobody no longer than without that second
+// loss. A question lengthens the lease that it finds. In either case the waiter has the lock once the silence is over.
+func TestALostMessageAndTheLossOfItsInquiry(t *testing.T) {
+	const silent = 600 * time.Millisecond
+	for _, c := range []struct {
+		lease time.Duration // of the holder
+		asks  string
+		most  time.Duration
+	}{
+		{watchdogTimeout, "inquire", firstTerm},
+		{firstTerm, "acquire", firstTerm + silent},
+	} {
+		for later := time.Duration(0); later < firstTerm; later += 250 * time.Millisecond {
+			t.Run(fmt.Sprint(c.asks, later), func(t *testing.T) {
+				runLine(t, func(f *fixture) {
+					h := f.hold(f.Context(), f.newLock(), Terms{Lease: c.lease, Renewed: true})
+					w := f.waits(Terms{})
+					f.until(10 * time.Second)
+					require.Equal(f, c.asks == "inquire", f.tally()["inquire"] > 0, "nobody inquires about a lease of a first term")
+					at := 10*time.Second + later
+					f.until(at)
+					f.loses = func(string) bool { return true }
+					var lost atomic.Bool
+					f.instead(func(command string, do func() wire.Reply) wire.Reply {
+						r := do()
+						if command != c.asks || lost.Swap(true) {
+							return r
+						}
+						time.Sleep(silent)
+						return network()
+					})
+					require.NoError(f, h.Unlock(f.Context()))
+					kept := at
+					for f.held() != nil && !w.over() {
+						kept = time.Since(f.start)
+						f.until(kept + 10*time.Millisecond)
+					}
+					require.LessOrEqual(f, kept, at+c.most)
+					<-w.done
+					require.True(f, lost.Load())
+					require.LessOrEqual(f, w.at, at+firstTerm+silent+40*time.Millisecond)
+					require.NoError(f, w.hold.Unlock(f.Context()))
+				})
+			})
+		}
+	}
 }

@@ -170,7 +170,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == ReadersMark) then -- readers have their turn after the asker
           redis.call('DEL', line)
         end
         return false

@@ -10,7 +10,7 @@
 -- ARGV[3] number     of the holder
 -- ARGV[4] base       Redisson's channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] waited     us since the reader came
+-- ARGV[6] waited     us since the reader came; negative if it does not wait
 -- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
 -- returns 0 when acquired; when refused, -1 minus the ms until another attempt may succeed
 -- keeps rules A.1, A.3, A.4, A.6, A.7, G.1, G.5, S.1, S.4, S.9, S.12
@@ -30,15 +30,18 @@ if may and not (joins and redis.pcall('EXISTS', KEYS[2]) ~= 0) then
 end
 
 -- functions
+local waits = tonumber(ARGV[6]) >= 0 -- whoever does not would leave a mark by which the next writer waits for nobody
 if joins then
   local able, hint = pcall(yield, KEYS[1], KEYS[2], free, ARGV[6], ARGV[5], ARGV[4])
   if not (able and hint or free and redis.call('EXISTS', KEYS[1]) == 1) then
     return read(KEYS[1], KEYS[3], ARGV[1], ARGV[2], free)
   end
-  noteReaders(KEYS[2])
+  if waits then
+    noteReaders(KEYS[2])
+  end
   return able and hint or -1 - FirstTerm
 end
-if mode == WriteMode then
+if waits and mode == WriteMode then
   noteReaders(KEYS[2])
 end
 return refused(KEYS[1], ARGV[2]) -- a key that is not a read-write lock belongs to another lock, or is foreign data

@@ -85,8 +85,11 @@ func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *notice.List
 	return t.endPart(x, err)
 }
 
-// endGone ends an exit whose release found that the lock was lost before.
+// endGone ends an exit whose release found that the lock was lost before. If the reply comes after the deadline, nobody need have taken it away.
 func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *notice.List) Step {
+	if errors.Is(why, errHolderGone) && x.grant.term.Past(now) {
+		why = errLeaseEnded
+	}
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
 	}

@@ -1,8 +1,6 @@
 package table
 
 import (
-	"time"
-
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
@@ -14,10 +12,9 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 	g := x.grant
 	within := t.left(x, now)
 	x.phase, x.sent = freeing, now
-	left := g.parkedFor(now)
-	if x.parks = left > 0; x.parks {
+	if x.parks = g.rare != nil && g.rare.park != nil && g.rare.keep > now; x.parks { // the release has to keep the lock taken
 		x.byLine = false
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), left)}
+		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), g.rare.keep.Sub(now))}
 	}
 	if x.byLine = t.inLine(x); x.byLine {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
@@ -69,14 +66,6 @@ func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	if g.stage == retired {
 		t.cleanUp(g, now, &n)
 	}
-}
-
-// parkedFor returns for how long the release of a grant has to keep the lock taken. Zero means that it frees the lock.
-func (g *Grant) parkedFor(now clock.Instant) time.Duration {
-	if g.rare == nil || g.rare.park == nil {
-		return 0
-	}
-	return max(g.rare.keep.Sub(now), 0)
 }
 
 // inLine reports whether an exit runs the release of the line. It does even without the line if its grant stood there: only

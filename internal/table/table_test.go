@@ -317,3 +317,18 @@ func TestAFairAttemptIsRepeatedInTime(t *testing.T) {
 	require.Equal(t, Sleep, s.Do)
 	require.LessOrEqual(t, s.Pause, table.cfg.FairWait/3)
 }
+
+// Rule G.5: only a reader that waits leaves a mark, so one that does not wait says so.
+func TestAReaderThatDoesNotWaitSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, single := range [2]bool{false, true} {
+		table, _ := lineTable()
+		var n notice.List
+		h := &Handle{Key: table.Key("name", wire.RWFamily), Kind: wire.Read, Name: "name", Yields: true}
+		s := table.Admit(&Attempt{Handle: h, Lease: modelWatchdog, Single: single}, start, &n)
+		require.Equal(t, wire.Read.Line.Yield, s.Call.Script)
+		waited, ok := s.Call.Args.Extra.(int64)
+		require.True(t, ok)
+		require.Equal(t, single, waited < 0)
+	}
+}

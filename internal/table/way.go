@@ -56,7 +56,11 @@ func (pollWay) question(t *Table, a *Attempt, _ phase, now clock.Instant) (wire.
 		writer = other.inRedis().Field
 	}
 	if a.byLine = a.Handle.Yields && t.lined(a.Handle); a.byLine {
-		return a.grant.inRedis().Yield(a.Handle.Names(), a.Lease, now.Sub(a.began), writer), 0
+		waited := now.Sub(a.began)
+		if a.Single {
+			waited = -time.Microsecond
+		}
+		return a.grant.inRedis().Yield(a.Handle.Names(), a.Lease, waited, writer), 0
 	}
 	return a.grant.inRedis().Acquire(a.Handle.Names(), a.Lease, writer), 0
 }

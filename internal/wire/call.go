@@ -30,7 +30,7 @@ type Args struct {
 	Publish Publish // how; the transport fills it in for a script that announces
 	// Extra is the count that a count script shows. For a script of the line see [Holder.Stand] and [Holder.Give]. For another
 	// acquire it is how long a waiter of a queue may go without an attempt, in ms; negative means that the caller does not queue.
-	// For a reader that yields to writers it is for how long it has waited, in µs.
+	// For a reader that yields to writers it is for how long it has waited, in µs; negative means that it does not wait.
 	// For the release of a fair lock it is the seat, and for a hand-over of permits the field of the last holder.
 	Extra any
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a

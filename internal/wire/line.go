@@ -67,7 +67,7 @@ func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
 }
 
 // Yield returns the call that makes it a holder unless a writer stands in the line that came before it. waited is for how long it has
-// waited, and writer is as for [Holder.Acquire].
+// waited, negative if it does not wait, and writer is as for [Holder.Acquire].
 func (h *Holder) Yield(n *Names, lease, waited time.Duration, writer any) Call {
 	c := Call{Script: h.kind.Line.Yield, Keys: h.lineKeys(n), Args: h.args(lease, n.base, waited.Microseconds())}
 	c.Args.Other = writer

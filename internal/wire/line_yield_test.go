@@ -11,6 +11,9 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
+// once is given for how long a reader has waited that does not wait.
+const once = -time.Microsecond
+
 // yields takes the read lock, unless it has to wait for a writer, given for how long it has waited. writer is as for reads.
 func (l *line) yields(who, writer string, waited time.Duration) *wire.Reply {
 	l.Helper()
@@ -232,5 +235,51 @@ func TestAReaderThatYieldsToNothing(t *testing.T) {
 		require.NoError(l, l.rdb.Del(ctx, l.name).Err())
 		require.NoError(l, l.rdb.ZAdd(ctx, l.key(), redis.Z{Score: 1, Member: "x"}).Err())
 		l.admits("rA5", 0)
+	})
+}
+
+// TestAReaderThatDoesNotWaitLeavesNoMark has readers try once, while somebody writes and while somebody reads. The writer that leaves after that
+// gives the lock to the next one, and offers it to nobody.
+func TestAReaderThatDoesNotWaitLeavesNoMark(t *testing.T) {
+	t.Parallel()
+	onBothRW(t, func(l *line) {
+		base := l.others(1)[0]
+		l.stand("A1")
+		for _, writer := range []string{"B2", "C3", "D4"} {
+			l.listen(writer[:1])
+			l.stand(writer)
+		}
+		l.refuses("rE5", once, time.Minute)
+		require.Equal(l, wire.ToWaiter, l.give("A1", "").What)
+		l.hearsNothing(base)
+		l.holds("B2")
+
+		require.NoError(l, l.rdb.Del(context.Background(), l.name).Err())
+		l.admits("rF6", time.Hour)
+		l.refuses("rG7", once, 3*time.Second)
+		l.stands("C3 D4 #w #n")
+	})
+}
+
+// TestANewWriterBehindTheDeadLeavesReadersTheirTurn has a writer take a lock that is free, for which only dead writers stand in the line, and
+// readers wait. These have their turn after it.
+func TestANewWriterBehindTheDeadLeavesReadersTheirTurn(t *testing.T) {
+	t.Parallel()
+	onBothRW(t, func(l *line) {
+		l.admits("rA1", 0)
+		l.stand("B2")
+		l.refuses("rC3", 0, 3*time.Second)
+		require.Equal(l, wire.ToNobody, l.give("rA1", "").What)
+		l.age("!"+l.member("B2"), 3000)
+		l.stand("D4")
+		l.holds("D4")
+		base := l.others(1)[0]
+		for _, writer := range []string{"E5", "F6", "G7"} {
+			l.listen(writer[:1])
+			l.stand(writer)
+		}
+		require.Equal(l, wire.ToPublic, l.give("D4", "").What)
+		l.hearsFree(base)
+		l.admits("rC3", time.Second)
 	})
 }

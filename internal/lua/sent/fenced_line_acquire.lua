@@ -1,4 +1,4 @@
--- 69d7a1de55edfb7a5e4b134cf4a961c226ed48d1 fenced_line_acquire
+-- 8a2078cf289ebc8e0da1f8546fbef64437191433 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -211,7 +211,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

@@ -1,4 +1,4 @@
--- bfe5c68cc38c85ff8337f87d715eb152962e8bcc fenced_line_force
+-- 4e31f5b8a1d5e1944b5258e99813aa893005e334 fenced_line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -154,7 +154,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

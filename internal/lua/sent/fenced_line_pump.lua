@@ -1,4 +1,4 @@
--- 0513a88233a0e1fae1c11c1c139b88fbdf305cb0 fenced_line_pump
+-- b9354d23fbabda64181b4268da01d17f194c2c30 fenced_line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -134,7 +134,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

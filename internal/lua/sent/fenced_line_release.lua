@@ -1,4 +1,4 @@
--- 872994f6a14ec298fd0b31a6312a004a2d08d951 fenced_line_release
+-- 9a8ecaac7fb68ba07b4affae0c69d7c5d8d2486c fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -372,7 +372,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

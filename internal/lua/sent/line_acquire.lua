@@ -1,4 +1,4 @@
--- 30cd316724f5356824ed8c8a46cb122b4364bf2d line_acquire
+-- bb2bd2930380b6f358818cbfd10effedf7c7c61f line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -195,7 +195,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

@@ -1,4 +1,4 @@
--- 936cc47661cb68d2d4adc6272659fa51c92aaed9 line_force
+-- c9f51716dca736aad0cc7587fd7e85a52480586a line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -144,7 +144,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

@@ -1,4 +1,4 @@
--- 7e3e405b0323a0094f3adb7c3e33cbeb2a52ae68 line_pump
+-- 76c53c36562bf0d2d65bbb359c2e99fab2a7a7f4 line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -124,7 +124,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

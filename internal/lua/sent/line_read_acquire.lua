@@ -1,4 +1,4 @@
--- acda9ec8dac18862e529c1e59c114490367f3303 line_read_acquire
+-- 5acf1ec0de1e22ab84b9cd7391ccae441ace5513 line_read_acquire
 -- Generated from ../line_read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock, or this reader has to wait for a writer that stands in the line: one
@@ -13,7 +13,7 @@
 -- ARGV[3] number     of the holder
 -- ARGV[4] base       Redisson's channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] waited     us since the reader came
+-- ARGV[6] waited     us since the reader came; negative if it does not wait
 -- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
 -- returns 0 when acquired; when refused, -1 minus the ms until another attempt may succeed
 -- keeps rules A.1, A.3, A.4, A.6, A.7, G.1, G.5, S.1, S.4, S.9, S.12
@@ -160,7 +160,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false
@@ -258,15 +258,18 @@ local function yield(lock, line, free, waited, publish, base)
   local given, asked = grant(lock, line, nil, publish, base, now)
   return (given or asked) and -1 - 3000 or nil
 end
+local waits = tonumber(ARGV[6]) >= 0
 if joins then
   local able, hint = pcall(yield, KEYS[1], KEYS[2], free, ARGV[6], ARGV[5], ARGV[4])
   if not (able and hint or free and redis.call('EXISTS', KEYS[1]) == 1) then
     return read(KEYS[1], KEYS[3], ARGV[1], ARGV[2], free)
   end
-  noteReaders(KEYS[2])
+  if waits then
+    noteReaders(KEYS[2])
+  end
   return able and hint or -1 - 3000
 end
-if mode == 'write' then
+if waits and mode == 'write' then
   noteReaders(KEYS[2])
 end
 return refused(KEYS[1], ARGV[2])

@@ -1,4 +1,4 @@
--- af667148e1e8b4d56fd3ef3087e486f8f7f52271 line_release
+-- 64ac0fe8dc6073b5151ed538d473aefe59201868 line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -362,7 +362,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       if member == asker then
         return member
       elseif marks(member) then
-        if passed == 0 then
+        if passed == 0 and not (asker and member == '#r') then
           redis.call('DEL', line)
         end
         return false

@@ -277,7 +277,7 @@ var Table = []Mutant{
 		{"internal/table/exit.go", "if t.parks(g, now) {\n\t\tnext = nil\n\t}", "t.parks(g, now)"},
 	}},
 	{"K2", "a lock that must stay taken is freed", []Edit{
-		{"internal/table/free.go", "if g.rare == nil || g.rare.park == nil {", "if true {"},
+		{"internal/table/free.go", "x.parks = g.rare != nil && g.rare.park != nil && g.rare.keep > now", "x.parks = false"},
 	}},
 	{"K3", "a repeated park that finds nothing counts", []Edit{
 		{"internal/table/exit.go", "x.doubt && !x.parks:", "x.doubt:"},
