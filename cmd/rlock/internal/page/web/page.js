@@ -611,6 +611,12 @@ let retry = 0;
 let searching = false; // whether the table is to come with the search focused
 let view = ""; // the id of the lock that is shown, or empty for the table
 
+// renderWaits shows for how long waiters wait, and holds of the history last.
+function renderWaits() {
+  if (!lock) return;
+  for (const li of $("waiters").children) fillWaiter(li, li.item);
+  renderHistory();
+}
 function setState(state, words, banner) {
   document.documentElement.dataset.state = state;
   text($("live-text"), words);
@@ -619,6 +625,7 @@ function setState(state, words, banner) {
   dirty = true;
   guard();
   render();
+  renderWaits(); // what was shown may be younger than what was heard last
 }
 function hear(data) {
   heard = Date.now();
@@ -817,11 +824,7 @@ setInterval(() => {
   if (!view) for (const tr of $("rows").children) runRow(tr);
   else for (const li of $("holders").children) runHolder(li);
 }, 250);
-setInterval(() => {
-  if (document.hidden || !lock) return;
-  for (const li of $("waiters").children) fillWaiter(li, li.item);
-  renderHistory();
-}, 1000);
+setInterval(() => { if (!document.hidden) renderWaits(); }, 1000);
 
 makeHeads();
 makeSpans();
