@@ -52,8 +52,10 @@ func (m mutant) hunt(t *testing.T, b build) string {
 		cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-overlay", b.overlay, "-run", "^"+test+"$", pkg)
 		cmd.Dir, cmd.Env = "..", append(os.Environ(), mutants.Env+"="+m.name)
 		out, err := cmd.CombinedOutput()
-		if err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
-			return test
+		for _, sign := range []string{"--- FAIL: " + test, "panic: "} {
+			if err != nil && strings.Contains(string(out), sign) {
+				return test
+			}
 		}
 		t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
 		return ""
