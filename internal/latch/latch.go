@@ -186,7 +186,6 @@ func (w *Waiter) Next(now clock.Instant) Step {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
 	l := w.latch
-	w.bell.Looked()
 	switch {
 	case w.through || w.err != nil:
 		return Step{Do: Done, Err: w.err}

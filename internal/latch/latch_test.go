@@ -28,7 +28,6 @@ func newSet() *Set {
 func rung(w *Waiter) bool {
 	select {
 	case <-w.bell.C():
-		w.bell.Looked()
 		return true
 	default:
 		return false

@@ -138,15 +138,12 @@ type Listener struct {
 	Heard   chan struct{} // has a token after a message; nil means that it does not listen
 }
 
-// On makes the listener listen on a channel. It reports whether it did not listen before: then the caller must subscribe, and the listener
-// gets its tokens by wake, or by a channel of its own if that is nil.
-func (l *Listener) On(channel string, wake chan struct{}) (begins bool) {
+// On makes the listener listen on a channel. It reports whether it did not listen before: then the caller must subscribe.
+func (l *Listener) On(channel string) (begins bool) {
 	l.Channel = channel
-	if l.Heard != nil {
-		return false
-	}
-	if l.Heard = wake; wake == nil {
+	begins = l.Heard == nil
+	if begins {
 		l.Heard = make(chan struct{}, 1)
 	}
-	return true
+	return begins
 }

@@ -41,8 +41,8 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 		r.told = append(r.told, "cancel")
 	}))
 	var l Listener
-	require.True(t, l.On("channel", nil))
-	require.False(t, l.On("channel", nil), "it listens already")
+	require.True(t, l.On("channel"))
+	require.False(t, l.On("channel"), "it listens already")
 
 	var n List
 	n.Alarm(1)

@@ -152,7 +152,7 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	return h
 }
 
-// Listen adds a listener: wake, which must have room for a token, gets a token whenever there is a reason to try again.
+// Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
 // That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
 // gets a token at once, unless epoch is what [Hub.Epoch] returned before the caller's latest attempt, and still is. A token
 // is only a hint, and may come without a reason. Several channels may share a wake.
@@ -188,10 +188,13 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channels[name]
-	if ch == nil || *ch.listener(wake) == nil {
+	if ch == nil {
 		return
 	}
 	l := ch.listener(wake)
+	if *l == nil {
+		return
+	}
 	if *l = (*l).next; ch.listeners == nil {
 		ch.idleSince = clock.Now()
 		ch.deserted = ch.idleSince
@@ -218,9 +221,7 @@ func (h *Hub) seen(name string) (now channel) {
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
 // may have been missed. Zero means that they may be missed now.
 func (h *Hub) Epoch(name string) uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ch := h.channels[name]; ch != nil && ch.confirmed {
+	if ch := h.seen(name); ch.confirmed {
 		return ch.epoch
 	}
 	return 0

@@ -1,59 +1,29 @@
 package queue
 
 // Bell wakes one sleeper. A ring before the sleep is not lost. The zero value has not rung. The caller's mutex guards it.
-//
-// Somebody else may put tokens into its channel, too: a sleeper on one channel is smaller than one on two. After each token, the sleeper
-// calls [Bell.Looked], or [Bell.Heard] if it wants to know whose it was.
 type Bell struct {
-	c    chan struct{} // has room for a token of the bell and another one; nil means that no goroutine has slept yet
-	rung bool          // since the sleeper last looked: then c has a token of the bell, or is full
+	c    chan struct{} // has a token when it has rung; nil means that no goroutine has slept yet
+	rung bool          // before c was made
 }
 
 // Ring wakes the sleeper, or the next one.
 func (b *Bell) Ring() {
-	if !b.rung {
+	if b.c == nil {
 		b.rung = true
-		PutToken(b.c)
+		return
 	}
+	PutToken(b.c)
 }
 
 // C returns the channel to sleep on.
-func (b *Bell) C() chan struct{} {
+func (b *Bell) C() <-chan struct{} {
 	if b.c == nil {
-		b.c = make(chan struct{}, 2)
+		b.c = make(chan struct{}, 1)
 		if b.rung {
 			b.c <- struct{}{}
 		}
 	}
 	return b.c
-}
-
-// Looked notes that the sleeper is awake, and looks at all that has changed.
-func (b *Bell) Looked() { b.rung = b.rung && b.c == nil }
-
-// Heard reports whether somebody else than the bell has put a token into a channel since the sleeper last looked. The sleeper has taken one,
-// and Heard takes the others.
-func (b *Bell) Heard(c chan struct{}) bool {
-	others := 1
-	for ; len(c) > 0; others++ {
-		<-c
-	}
-	if b.c == c && b.rung {
-		others--
-		b.rung = false
-	}
-	return others > 0
-}
-
-// Leave leaves a channel to others who put tokens into it, if it is that of the bell. The sleeper must be awake.
-func (b *Bell) Leave(c chan struct{}) {
-	if b.c != c || c == nil {
-		return
-	}
-	if b.rung && len(c) > 0 {
-		<-c
-	}
-	b.c = nil
 }
 
 // Slept reports whether a goroutine has slept.

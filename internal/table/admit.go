@@ -22,11 +22,6 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) (
 	if why == Closed && !t.bars(a, now) {
 		why = ByNews // it slept when the client began to shut down
 	}
-	if why == ByMessage && !a.bell.Heard(a.listener().Heard) {
-		why = ByNews // which came by the same channel
-	} else if why != ByTime { // then it took no token
-		a.bell.Looked()
-	}
 	t.stir(a)
 	switch waits := a.phase == queued || a.phase == resting; {
 	case a.phase == claiming && why >= Ended:

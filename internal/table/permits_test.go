@@ -34,7 +34,6 @@ func woken(all []*Attempt) (rung []int) {
 	for i, a := range all {
 		select {
 		case <-a.bell.C():
-			a.bell.Looked()
 			rung = append(rung, i)
 		default:
 		}

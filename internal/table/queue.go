@@ -28,7 +28,6 @@ func (t *Table) leaveQueue(a *Attempt, n *notice.List) {
 		return
 	}
 	contended := contender(l) == a
-	a.bell.Leave(l.Shared.heard.Heard)
 	if t.queues.Leave(a.Handle.Key, a) == nil && !contended {
 		return
 	}

@@ -23,33 +23,22 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 		s.Wait = nil
 		return s
 	}
-	heard := a.listener()
+	heard := &a.heard
+	if a.queue != nil {
+		heard = &a.queue.Shared.heard
+	}
 	if heard.Channel != channel {
 		n.Unlisten(heard)
 	}
-	var wake chan struct{}
-	if !a.Handle.Kind.HasPermits() { // of those, another attempt may contend while this one is in the queue
-		wake = a.bell.C()
-	}
-	if heard.On(channel, wake) {
+	if heard.On(channel) {
 		s.Listen, s.Since = channel, a.place.Epoch
 		if names := a.Handle.Names(); channel == names.Own() {
 			s.Spares = names.Base()
 			t.noteOrigin(channel, a.Handle)
 		}
 	}
-	if s.Heard = heard.Heard; s.Wait == s.Heard {
-		s.Wait = nil
-	}
+	s.Heard = heard.Heard
 	return s
-}
-
-// listener returns what gets the messages for an attempt that contends.
-func (a *Attempt) listener() *notice.Listener {
-	if a.queue != nil {
-		return &a.queue.Shared.heard
-	}
-	return &a.heard
 }
 
 // succeed ends an attempt with what was acquired, or handed over.

@@ -354,7 +354,7 @@ type Step struct {
 	// For Sleep.
 
 	Pause  time.Duration   // negative means without a limit
-	Wait   <-chan struct{} // something changed in this process; nil means that Heard says that, too
+	Wait   <-chan struct{} // something changed in this process
 	Listen string          // if not empty, listen first on this channel, with Heard
 	Since  uint64          // no message was missed if the channel has had no other confirmation than this one
 	Heard  chan struct{}   // gets the messages
