@@ -120,6 +120,7 @@ func (s *Set) Judge(addr string, p Plan, acked int, said *Info, apart bool, now 
 	}
 	late := m.saidMore(said, now)
 	left := !late && len(said.Acked) < m.connected && now.Sub(m.asked) < failover
+	since := late && acked < len(said.Acked) && m.connected < len(said.Acked) // one has left that has not acknowledged it
 	if left {
 		s.falls++
 	}
@@ -128,7 +129,7 @@ func (s *Set) Judge(addr string, p Plan, acked int, said *Info, apart bool, now 
 	}
 	switch {
 	// If a replica that has left is the master now, what it had not acknowledged may be lost. Another call may have found that it has left.
-	case left && p.Wait == 0, s.falls != p.falls && acked < p.Wait:
+	case left && p.Wait == 0, since, s.falls != p.falls && acked < p.Wait:
 		return TooFew, n
 	case acked >= m.answering:
 		return Enough, n

@@ -117,6 +117,33 @@ func TestWhatWasSaidBeforeComesLate(t *testing.T) {
 	s.plans(3, false)
 }
 
+// TestAReplicaThatLeftBeforeAnOlderAnswerCame has the answer of a call show a replica that has not acknowledged it. By an answer to another call,
+// which was made later and has come before, that replica has left: it may be the master now.
+func TestAReplicaThatLeftBeforeAnOlderAnswerCame(t *testing.T) {
+	t.Parallel()
+	s := newSet(t)
+	s.plans(0, true)
+	first := s.plan
+	s.judges(0, 0, says("x", 30), Enough, Nothing)
+	s.plan = first
+	s.judges(0, 0, says("x", 20, 20), TooFew, Nothing)
+
+	s = newSet(t)
+	s.judges(1, 1, says("x", 10, 10), Enough, Nothing)
+	s.judges(1, 1, says("x", 30, 30), Enough, Nothing)
+	s.judges(1, 1, says("x", 20, 20, 5), TooFew, Nothing)
+
+	s = two(t)
+	s.Doubt("a")
+	s.plans(0, true)
+	first = s.plan
+	s.judges(0, 0, says("x", 30, 30), TooFew, Nothing)
+	s.plan = first
+	s.judges(0, 0, says("x", 20, 20, 20), TooFew, Nothing)
+	s.plans(1, false)
+	s.judges(1, 1, nil, Enough, Nothing)
+}
+
 // TestAReplicaThatLeaves may be the master now, so a call that it has not acknowledged does not count. The next call does.
 func TestAReplicaThatLeaves(t *testing.T) {
 	t.Parallel()
