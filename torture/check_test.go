@@ -155,6 +155,11 @@ func TestCheckersBite(t *testing.T) {
 			passing(60, use(1, kindYieldingRead, yielded, 1, 2, 90)),
 		},
 		{
+			"writer preference:", // a writer that gives up may have been given the lock meanwhile, and leaves it then; one that asked once has not
+			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused}),
+			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused, Try: true}),
+		},
+		{
 			"false loss:",
 			History{Scene: safe, Turns: []*Turn{keeper(0)}},
 			History{Scene: safe, Turns: []*Turn{keeper(500)}},

@@ -131,8 +131,10 @@ func (c *checker) writerLeft(before Moment) (latest Moment) {
 		}
 		end := c.freed(t)
 		switch {
+		case t.Answer == refused && (t.Try || t.Answered.Add(-20*time.Millisecond) > before):
+			continue // it never had the lock, or waited for it then
 		case t.Answer == refused:
-			continue // it never had the lock
+			end = t.Answered.Add(300 * time.Millisecond) // Redis may have given it the lock when its wait was over, and it gave the lock back
 		case end == 0:
 			end = before // it has the lock, or its process was killed
 		case t.Answer == failed || t.Unlock != got:
