@@ -72,6 +72,23 @@ func TestAConfirmationDuringAReleaseThatNamesTheHeadIsNotSwallowed(t *testing.T)
 	}
 }
 
+// TestAnAttemptWakesEachTime rings for one that contends, which also gets messages by that channel, and for one behind it.
+func TestAnAttemptWakesEachTime(t *testing.T) {
+	t.Parallel()
+	table, _, first, _ := waiting(t)
+	var n notice.List
+	behind := &Attempt{Handle: first.Handle, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Sleep, table.Admit(behind, start, &n).Do)
+	for range 3 {
+		for a, why := range map[*Attempt]Cause{first: ByMessage, behind: ByNews} {
+			a.bell.Ring()
+			require.Len(t, a.bell.C(), 1)
+			<-a.bell.C()
+			require.Equal(t, Sleep, table.Wake(a, why, start, &n).Do, "it has nothing to do")
+		}
+	}
+}
+
 // A question without a reply may have put its attempt into the line. So a release does not name it once more, and its own
 // release takes it out of the line.
 func TestAnAttemptInDoubtMayStandInTheLine(t *testing.T) {
