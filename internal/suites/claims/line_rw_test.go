@@ -78,6 +78,7 @@ func TestReadersAndWritersOfAFleet(t *testing.T) {
 
 // readAndWriteInAFleet has each writer write so often, and each reader read a hundred times.
 func readAndWriteInAFleet(t *testing.T, writes int64, opts ...rlock.LockOption) {
+	t.Helper()
 	t.Parallel()
 	server := redistest.Start(t)
 	name := testkit.NewName()
