@@ -23,7 +23,7 @@ const (
 // plan notes when the keeper has something to do for a channel, and for its twin. It does not wake the keeper:
 // [connection.ensure] does. mu must be held.
 func (h *Hub) plan(ch *channel) {
-	if do, at := h.next(ch, false); do != rest {
+	if do, at := h.next(ch, false, 0); do != rest {
 		ch.conn.agenda.Set(ch, at)
 	} else {
 		ch.conn.agenda.Remove(ch)
@@ -47,8 +47,9 @@ func (h *Hub) move(ch *channel, to *connection) {
 }
 
 // next returns what is to be done for a channel next if nothing changes before, and when. together means that it is a twin whose
-// channel is subscribed by the same command. mu must be held.
-func (h *Hub) next(ch *channel, together bool) (do action, at clock.Instant) {
+// channel is subscribed by the same command. What is to be forgotten by now is not subscribed first: a twin would be without its channel
+// for a moment, and hide a listener. mu must be held.
+func (h *Hub) next(ch *channel, together bool, now clock.Instant) (do action, at clock.Instant) {
 	b := ch
 	if ch.isTwin {
 		b = ch.other
@@ -76,7 +77,7 @@ func (h *Hub) next(ch *channel, together bool) (do action, at clock.Instant) {
 	if next == subscribe && isTwin {
 		from = max(from, b.deserted.Add(channelLinger)) // there soon is another listener
 	}
-	if from < at {
+	if from < at && now < at {
 		return next, from
 	}
 	return do, at

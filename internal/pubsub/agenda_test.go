@@ -68,7 +68,7 @@ func (f *fixture) planned() {
 		}
 	}
 	for _, ch := range h.channels {
-		if do, at := h.next(ch, false); do != rest {
+		if do, at := h.next(ch, false, 0); do != rest {
 			require.Contains(f, planned, ch, ch.name)
 			require.Equal(f, at, planned[ch], ch.name)
 			delete(planned, ch)

@@ -127,7 +127,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 		ch := due[i]
 		h.looked++
 		together := ch.isTwin && ch.other.sent == now && ch.other.conn == c && !c.oneByOne && !c.sharded()
-		do, at := h.next(ch, together)
+		do, at := h.next(ch, together, now)
 		switch {
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
 		case do == subscribe:

@@ -52,11 +52,12 @@ type fakeDriver struct {
 	refreshed     int
 	subscriptions []*fakeSubscription
 	refuses       func(channel string) *fault.Error
-	fails         *fault.Error // of Subscribe
-	unreachable   *fault.Error // of Node
-	placed        int          // calls of Node
-	silent        bool         // whether new subscriptions are
-	over          int          // how many of the next subscriptions have ended when they begin
+	fails         *fault.Error  // of Subscribe
+	delay         time.Duration // of Subscribe
+	unreachable   *fault.Error  // of Node
+	placed        int           // calls of Node
+	silent        bool          // whether new subscriptions are
+	over          int           // how many of the next subscriptions have ended when they begin
 }
 
 func (d *fakeDriver) Info() driver.Info { return d.info }
@@ -141,6 +142,9 @@ type fakeSubscription struct {
 }
 
 func (s *fakeSubscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
+	var delay time.Duration
+	s.driver.set(func() { delay = s.driver.delay })
+	time.Sleep(delay)
 	if s.sharded {
 		for _, channel := range channels {
 			if err := s.subscribe(channel); err != nil {

@@ -172,6 +172,24 @@ func TestAnUnwatchedTwinDoesNotOutliveAListener(t *testing.T) {
 	})
 }
 
+// TestATwinIsNeverSubscribedAlone has a keeper come late: by then a twin is to be subscribed, and its channel to be forgotten. Without its
+// channel, the twin would stand for a listener that somebody else is.
+func TestATwinIsNeverSubscribedAlone(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.watch()
+		s, _ := f.driver.latest()
+		f.hub.Unlisten("base", f.listen("base"))
+		f.after(channelLinger / 10)
+		f.unwatch()
+		f.after(channelLinger / 2)
+		f.driver.set(func() { f.driver.delay = channelLinger })
+		f.hub.Listen("another", make(chan struct{}, 1), 0)
+		f.after(3 * channelLinger)
+		require.Equal(f, []string{"+base,base:twin", "-base:twin", "+another", "-base"}, s.sent())
+	})
+}
+
 func TestAReplacedSessionHasTheTwin(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
