@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -231,7 +232,9 @@ func TestCutSubscriptions(t *testing.T) {
 			f.until(1100 * time.Millisecond)
 			require.Empty(f, f.took())
 			f.until(1200 * time.Millisecond)
-			require.Equal(f, 3, count(f, "inquire"), "though some may then ask, because nobody watches yet")
+			looks := f.took()
+			looks = slices.DeleteFunc(looks, func(command string) bool { return command != "inquire" && command != "acquire" })
+			require.GreaterOrEqual(f, len(looks), len(all), "some ask, because nobody watches yet: no client then inquires for them")
 			require.Equal(f, line, f.line(), "nobody loses its place")
 			require.NoError(f, holder.Unlock(f.Context()))
 			for _, w := range all {

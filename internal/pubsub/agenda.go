@@ -46,9 +46,8 @@ func (h *Hub) move(ch *channel, to *connection) {
 	h.change(ch)
 }
 
-// next returns what is to be done for a channel next if nothing changes before, and when. together means that it is a twin whose
-// channel is subscribed by the same command. What is to be forgotten by now is not subscribed first: a twin would be without its channel
-// for a moment, and hide a listener. mu must be held.
+// next returns what is to be done for a channel next if nothing changes before, and when. together means that it is a twin whose channel is
+// subscribed by the same command. What is to be forgotten by now is not subscribed first: a twin alone would hide a listener. mu must be held.
 func (h *Hub) next(ch *channel, together bool, now clock.Instant) (do action, at clock.Instant) {
 	b := ch
 	if ch.isTwin {

@@ -54,9 +54,8 @@ type Config struct {
 
 // Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
 //
-// A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it
-// is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
-// the connection for every listener.
+// A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it is on the connection of
+// the node that has its slot. No context of a user reaches a connection: its deadline would end the connection for every listener.
 type Hub struct {
 	cfg      Config
 	driver   driver.Driver
@@ -221,7 +220,9 @@ func (h *Hub) seen(name string) (now channel) {
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
 // may have been missed. Zero means that they may be missed now.
 func (h *Hub) Epoch(name string) uint64 {
-	if ch := h.seen(name); ch.confirmed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil && ch.confirmed {
 		return ch.epoch
 	}
 	return 0
