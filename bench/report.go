@@ -69,20 +69,21 @@ func (l *lab) writeReport(ctx context.Context, dir, args string, results []resul
 		text = string(before)
 	}
 	for _, r := range results {
-		section := r.markdown()
+		var section strings.Builder
+		section.WriteString(r.markdown())
 		for _, c := range charts(r) {
 			drawn, err := c.draw(plots)
 			if err != nil {
 				return err
 			}
 			if drawn {
-				section += fmt.Sprintf("![%s, %s](benchmarks/%s)\n\n", c.title, c.axis, c.file)
+				fmt.Fprintf(&section, "![%s, %s](benchmarks/%s)\n\n", c.title, c.axis, c.file)
 			}
 		}
 		if again {
-			section += "Measured again: " + l.circumstances(ctx, args)
+			section.WriteString("Measured again: " + l.circumstances(ctx, args))
 		}
-		text = withSection(text, section)
+		text = withSection(text, section.String())
 	}
 	text = strings.TrimRight(text, "\n") + "\n"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
