@@ -62,7 +62,8 @@ func (l *lab) writeReport(ctx context.Context, dir, args string, results []resul
 		return err
 	}
 	file := filepath.Join(dir, "benchmarks.md")
-	text := intro + l.circumstances(ctx, args)
+	circumstances := l.circumstances(ctx, args)
+	text := intro + circumstances
 	before, err := os.ReadFile(file)
 	again := err == nil && len(results) < len(scenarios())
 	if again {
@@ -81,7 +82,7 @@ func (l *lab) writeReport(ctx context.Context, dir, args string, results []resul
 			}
 		}
 		if again {
-			section.WriteString("Measured again: " + l.circumstances(ctx, args))
+			section.WriteString("Measured again: " + circumstances)
 		}
 		text = withSection(text, section.String())
 	}

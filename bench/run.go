@@ -33,18 +33,16 @@ type plan struct {
 	progress  io.Writer
 }
 
-func (p plan) scaled(by float64) plan {
-	p.scale *= by
-	return p
-}
-
 // run measures all scenarios of a plan. In each round the libraries take turns, and each round starts with another
 // library, so that load on the machine hits all of them.
 func (l *lab) run(ctx context.Context, p plan) ([]result, error) {
 	results := make([]result, len(p.scenarios))
 	for i, sc := range p.scenarios {
 		start := time.Now()
-		sc, shorter := sc.refined()
+		p := p
+		if sc.fine {
+			sc.rounds, p.scale = 2*sc.rounds, p.scale/2
+		}
 		r := result{scenario: sc}
 		for _, sz := range sc.sizes {
 			r.sizes = append(r.sizes, sizeResult{
@@ -56,7 +54,7 @@ func (l *lab) run(ctx context.Context, p plan) ([]result, error) {
 				if sz.rounds > 0 && round >= sz.rounds {
 					continue
 				}
-				if err := l.round(ctx, p.scaled(shorter), sc, sz, round, &r.sizes[j]); err != nil {
+				if err := l.round(ctx, p, sc, sz, round, &r.sizes[j]); err != nil {
 					return nil, err
 				}
 			}

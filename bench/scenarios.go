@@ -45,15 +45,6 @@ func (sc scenario) inRounds(n int) scenario {
 	return sc
 }
 
-// refined returns a fine scenario with the rounds of the report, and by how much its cells are shorter for that.
-func (sc scenario) refined() (scenario, float64) {
-	if !sc.fine {
-		return sc, 1
-	}
-	sc.rounds *= 2
-	return sc, 0.5
-}
-
 const (
 	rounds      = 5
 	steady      = 3 // of cells whose ratios hardly differ

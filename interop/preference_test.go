@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -101,7 +100,7 @@ func TestNobodyWaitsForAWriterOfRedisson(t *testing.T) {
 // TestFigureWriterPreferenceBesideRedisson measures how long one writer of rlock waits for readers of rlock that prefer writers, for those of
 // Redisson, which know nothing of that, and for both. A reader has each of its holds for the same time, from 5 to 65 ms.
 func TestFigureWriterPreferenceBesideRedisson(t *testing.T) {
-	if os.Getenv("RLOCK_FIGURES") != "1" {
+	if !measures() {
 		t.Skip("needs RLOCK_FIGURES=1")
 	}
 	for _, v := range versions() {
