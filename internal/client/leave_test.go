@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,11 +66,11 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// count returns how many commands of a name were carried out since took was last called, and forgets all but these.
-func count(f *fixture, command string) int {
+// count returns how many commands of some names were carried out since took was last called, and forgets all but these.
+func count(f *fixture, commands ...string) int {
 	n := 0
 	for _, c := range f.took() {
-		if c == command {
+		if slices.Contains(commands, c) {
 			n++
 		}
 	}

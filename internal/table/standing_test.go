@@ -72,7 +72,7 @@ func TestAConfirmationDuringAReleaseThatNamesTheHeadIsNotSwallowed(t *testing.T)
 	}
 }
 
-// TestAnAttemptWakesEachTime rings for one that contends, which also gets messages by that channel, and for one behind it.
+// TestAnAttemptWakesEachTime rings for one that contends, and for one behind it.
 func TestAnAttemptWakesEachTime(t *testing.T) {
 	t.Parallel()
 	table, _, first, _ := waiting(t)
