@@ -146,10 +146,7 @@ func (b *batch) leave() {
 	if len(b.errands) > 0 {
 		b.watch()
 	}
-	var next *batch
-	if len(w.queue) > 0 {
-		next = b.conn.begin(w)
-	}
+	next := b.conn.begin(w)
 	w.mu.Unlock()
 	if next != nil {
 		b.conn.tasks.Run(next)
@@ -164,14 +161,7 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 		b.calls = append(b.calls, e.question.Call)
 	}
 	b.replies = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)]
-	over := false
-	defer func() {
-		if !over {
-			b.die()
-		}
-	}()
-	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
-	over = true
+	b.guarded(func() { b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies) })
 	b.unwatch()
 	b.lane.health.onReply(b.replies[0].Err)
 	kept := 0
@@ -188,6 +178,18 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	clear(b.errands[kept:])
 	clear(b.calls)
 	b.errands = b.errands[:kept]
+}
+
+// guarded runs what calls hooks of the user. One that ends the goroutine ends the calls of the batch.
+func (b *batch) guarded(run func()) {
+	over := false
+	defer func() {
+		if !over {
+			b.die()
+		}
+	}()
+	run()
+	over = true
 }
 
 // die ends the calls of a batch whose goroutine ends, because a hook of the user did that. Others go on in its lane.
@@ -222,7 +224,8 @@ func elsewhere(err *fault.Error) bool {
 func (b *batch) sendElsewhere(deadline time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	if slots, ok := b.slotElsewhere(ctx); ok {
+	slots, free := slot(nil), false
+	if b.guarded(func() { slots, free = b.slotElsewhere(ctx) }); free {
 		defer slots.free()
 		b.pipe(ctx, nil, false)
 		return

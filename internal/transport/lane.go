@@ -146,9 +146,9 @@ func (c *Conn) join(w *lane, errands ...*errand) {
 	}
 }
 
-// begin returns a new batch if there may be one more. w.mu must be held.
+// begin returns a new batch if calls wait for one, and there may be one more. w.mu must be held.
 func (c *Conn) begin(w *lane) *batch {
-	if len(w.active)-w.stuck >= c.batches {
+	if len(w.queue) == 0 || len(w.active)-w.stuck >= c.batches {
 		return nil
 	}
 	b := c.newBatch(w)

@@ -25,6 +25,7 @@ const tooLong = 20 * time.Second
 type stub struct {
 	info    driver.Info
 	nodeErr *fault.Error
+	locates func() // may be nil; called before the node of a key is found
 	run     func(ctx context.Context, c wire.Call) wire.Reply
 	pipe    func(at driver.Node, c wire.Call) wire.Reply
 
@@ -41,6 +42,9 @@ func (a address) Addr() string { return string(a) }
 func (s *stub) Info() driver.Info { return s.info }
 
 func (s *stub) Node(_ context.Context, key string) (driver.Node, *fault.Error) {
+	if s.locates != nil {
+		s.locates()
+	}
 	if s.nodeErr != nil || !s.info.Cluster {
 		return nil, s.nodeErr
 	}

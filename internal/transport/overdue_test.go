@@ -206,3 +206,30 @@ func TestAPipelineWhoseGoroutineEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestAMoveWhoseGoroutineEnds has a hook end the goroutine that looks for the node to which a call has moved. Its caller has a reply, and
+// Close waits for nothing.
+func TestAMoveWhoseGoroutineEnds(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(){"ends": runtime.Goexit, "panics": func() { panic("hook") }} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newMoving(t, "a")
+				c.tasks.OnPanic(func(error) {})
+				c.pipe = func(driver.Node, wire.Call) wire.Reply {
+					c.locates = end
+					return moved()
+				}
+				start := time.Now()
+				require.Equal(t, fault.Left, (<-c.ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot})).Err.Fate)
+				require.Zero(t, time.Since(start), "nobody waits for the command timeout")
+				c.locates = nil
+				synctest.Wait()
+				w, _, _ := c.laneOf(t.Context(), "a")
+				require.Empty(t, w.sent)
+				require.Empty(t, w.active)
+				require.Empty(t, w.slots)
+			})
+		})
+	}
+}

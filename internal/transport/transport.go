@@ -195,11 +195,7 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 			c.note(r.Err)
 		}
 	}
-	if way != nil {
-		way.health.onReply(r.Err)
-	} else {
-		c.healthOf(nil, q.Call.Key()).onReply(r.Err)
-	}
+	c.healthOf(way, q.Call.Key()).onReply(r.Err)
 	return r, true
 }
 
