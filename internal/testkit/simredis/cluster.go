@@ -25,6 +25,7 @@ type node struct {
 	host      string
 	port      int64
 	epoch     int64
+	owns      int           // how many slots
 	master    *node         // of a replica
 	successor *node         // that took over
 	down      bool          // the others take it for failed
@@ -95,7 +96,13 @@ func (n *node) addr() string { return n.host + ":" + strconv.FormatInt(n.announc
 
 // isUp reports whether the cluster serves anything: each slot has a node that is not taken for failed.
 func (c *cluster) isUp() bool {
-	return !slices.ContainsFunc(c.owner[:], func(n *node) bool { return n == nil || n.down })
+	served := 0
+	for _, n := range c.nodes {
+		if !n.down {
+			served += n.owns
+		}
+	}
+	return served == slots
 }
 
 // byID returns a node, or nil.
@@ -199,6 +206,12 @@ func (n *node) serveCall(c *Conn, cmd *command, args []string) Err {
 func (c *cluster) give(slot int, to *node) {
 	from := c.owner[slot]
 	c.owner[slot] = to
+	if to != nil {
+		to.owns++
+	}
+	if from != nil {
+		from.owns--
+	}
 	if from == nil || from == to {
 		return
 	}

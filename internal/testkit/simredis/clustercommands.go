@@ -65,7 +65,7 @@ func clusterInfo(n *node, _ []string) any {
 	}
 	epoch := int64(0)
 	for _, other := range n.cluster.nodes {
-		masters += int(truth(slices.Contains(n.cluster.owner[:], other)))
+		masters += int(truth(other.owns > 0))
 		epoch = max(epoch, other.epoch)
 	}
 	return lines("cluster_state", state, "cluster_slots_assigned", assigned, "cluster_slots_ok", assigned, "cluster_slots_pfail", 0,
@@ -261,9 +261,10 @@ func clusterMeet(n *node, a []string) any {
 		return Status("OK") // a real one goes on trying
 	}
 	for _, joins := range other.node.cluster.nodes {
+		joins.owns = 0
 		for slot, owner := range joins.cluster.owner {
 			if owner == joins {
-				n.cluster.owner[slot] = joins
+				n.cluster.give(slot, joins)
 			}
 		}
 		n.cluster.nodes = append(n.cluster.nodes, joins)
@@ -283,7 +284,7 @@ func clusterReplicate(n *node, a []string) any {
 		return Err("ERR Can't replicate myself")
 	case of.master != nil:
 		return Err("ERR I can only replicate a master, not a replica.")
-	case n.master == nil && (slices.Contains(n.cluster.owner[:], n) || len(n.server.db.keys) > 0):
+	case n.master == nil && (n.owns > 0 || len(n.server.db.keys) > 0):
 		return Err("ERR To set a master the node must be empty and without assigned slots.")
 	}
 	n.follow(of)
