@@ -61,7 +61,7 @@ func newClient(opts []Option, open driver.Open) (*Client, error) {
 	s.Client = c
 	s.IdentityKey = func(clientID string) string { return s.mapName(wire.ClientKey(clientID)) }
 	c.client = client.New(s.Config, d)
-	c.client.Reports().Client(c, true)
+	c.client.Reports().Begins(c)
 	return c, nil
 }
 
