@@ -98,8 +98,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then -- a read-write lock also has a mode
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= ModeField and not allowed[field] then
+  local fields = redis.call('HGETALL', lock) -- for HKEYS, a user would need one more right
+  for i = 1, #fields, 2 do
+    if fields[i] ~= ModeField and not allowed[fields[i]] then
       return true
     end
   end

@@ -1,4 +1,4 @@
--- dad6ea44c1ff87a272a09ab4eac970bce5b82ca5 fair_force
+-- 3009e835f29a9a4a73fe5bff89b36cfcf9b6ca41 fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -37,8 +37,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+  local fields = redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and not allowed[fields[i]] then
       return true
     end
   end

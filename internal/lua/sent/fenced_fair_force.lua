@@ -1,4 +1,4 @@
--- d0c8922c2a9edeee0ca75bac438c6b0b12afcb3a fenced_fair_force
+-- 033adb9a1bd35000a8a42305cc76206d3fc7c155 fenced_fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -37,8 +37,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+  local fields = redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and not allowed[fields[i]] then
       return true
     end
   end

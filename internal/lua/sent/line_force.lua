@@ -1,4 +1,4 @@
--- c9f51716dca736aad0cc7587fd7e85a52480586a line_force
+-- fe153497148ee616068384922fb43785ffb7d214 line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -38,8 +38,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+  local fields = redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and not allowed[fields[i]] then
       return true
     end
   end

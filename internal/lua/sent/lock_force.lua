@@ -1,4 +1,4 @@
--- 0205c937597a7617f010c2eb3baeadcca4c76b52 lock_force
+-- 9cfaa3b2128fe9feed22cc1a6a2f03de604fc2a7 lock_force
 -- Generated from ../lock_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and announces the release if there is a channel.
@@ -20,8 +20,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+  local fields = redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and not allowed[fields[i]] then
       return true
     end
   end
