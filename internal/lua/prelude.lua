@@ -69,6 +69,22 @@ local function create(lock, lease, holder, mode)
   end
 end
 
+-- Returns whether a hash has nothing but what a lock has: holders, and the mode of a read-write lock. One with more than 1000 fields is
+-- not looked at.
+local function isLock(key)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
+    if all[i] == ModeField then
+      ending = (all[i + 1] == ReadMode or all[i + 1] == WriteMode) and ''
+    end
+    if ending ~= '' and ending ~= ':' .. WriteMode then
+      return false
+    end
+  end
+  return #all > 0
+end
+
 -- Returns the reply to an acquire that is refused because the key exists: -1 minus the ms left of the lease.
 --
 -- Neither rlock nor Redisson leaves a lock without a lease. A hash that looks like one of their locks but has no lease
@@ -77,9 +93,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, ModeField) == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key) then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else
