@@ -69,16 +69,16 @@ local function create(lock, lease, holder, mode)
   end
 end
 
--- Returns whether a hash has nothing but what a lock has: holders, and the mode of a read-write lock. One with more than 1000 fields is
--- not looked at.
-local function isLock(key)
-  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+-- Returns whether a hash has nothing but what a lock has: holders, and the mode of a read-write lock. client is the pattern of the id of a
+-- client. A hash with more fields than these is not looked at.
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= MostFields and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == ModeField then
       ending = (all[i + 1] == ReadMode or all[i + 1] == WriteMode) and ''
     end
-    if ending ~= '' and ending ~= ':' .. WriteMode then
+    if ending ~= '' and ending ~= WriteSuffix then
       return false
     end
   end
@@ -93,7 +93,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else
@@ -122,9 +122,10 @@ local function heldByOthers(lock, holders)
 end
 
 -- Frees a lock from any holder, and returns whether it did. A lock with a mode is freed only from that side. holders are those of
--- heldByOthers. HLEN fails on a key of another type, which DEL would destroy.
+-- heldByOthers. HLEN fails on a key of another type, which DEL would destroy. A hash that is no lock stays, too.
 local function forced(lock, side, holders)
-  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+  local size = redis.call('HLEN', lock)
+  if size == 0 or size <= MostFields and not isLock(lock, '.+') or heldByOthers(lock, holders)
     or (side == ReadMode or side == WriteMode) and redis.call('HGET', lock, ModeField) ~= side then
     return false
   end

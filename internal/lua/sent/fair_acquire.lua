@@ -1,4 +1,4 @@
--- 6797c268ac6ca504566afde2ac570ecac82393f3 fair_acquire
+-- 5b1a12f6bd55bfa827c20c8d78bb442af946dcf5 fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -95,14 +95,14 @@ local function create(lock, lease, holder, mode)
     return leased
   end
 end
-local function isLock(key)
+local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
-    if ending ~= '' and ending ~= ':' .. 'write' then
+    if ending ~= '' and ending ~= ':write' then
       return false
     end
   end
@@ -111,7 +111,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -1,4 +1,4 @@
--- 0bb30dad414225bdd31bd8ed8fc480e9828f03a3 line_acquire
+-- 22db0627fccb48a18bd565c3c95676642e675a2e line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -93,14 +93,14 @@ local function create(lock, lease, holder, mode)
     return leased
   end
 end
-local function isLock(key)
+local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
-    if ending ~= '' and ending ~= ':' .. 'write' then
+    if ending ~= '' and ending ~= ':write' then
       return false
     end
   end
@@ -109,7 +109,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -283,6 +283,10 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 				left, err := lock.TTL(ctx)
 				require.NoError(t, err)
 				require.Negative(t, left)
+				freed, err := lock.ForceUnlock(ctx)
+				require.NoError(t, err)
+				require.False(t, freed)
+				require.Len(t, rdb.HGetAll(ctx, lock.Name()).Val(), len(fields)/2, "%s is not a lock, and stays: %s", what, lock)
 			}
 		}
 	})
