@@ -21,7 +21,7 @@ func WithOwner(ctx context.Context) context.Context { return client.WithOwner(ct
 // The zero value is a hold that is over.
 //
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
-// canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
+// canceled keeps both reachable. A variable that is not used any more does not. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
 // with [Lease].
 type Hold struct{ h client.Hold }
 
@@ -41,7 +41,7 @@ func (h *Hold) in() *client.Hold {
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's
-// channel, it does not close because the caller's context ended.
+// channel, it does not close because the caller's context ended. To have the channel does not keep the hold: see [Hold].
 func (h *Hold) Done() <-chan struct{} { return h.in().Done() }
 
 // Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked or exported, or

@@ -42,8 +42,8 @@ type EventObserver interface {
 // ClientObserver is an [Observer] that is told of the clients that it observes, so that it may call [Client.Stats].
 type ClientObserver interface {
 	Observer
-	// ClientStart is called by [New], and ClientEnd by [Client.Close] or [Client.Shutdown], after all other calls. Close waits for a slow
-	// observer for 1 s at most, so calls of that one may come later.
+	// ClientStart is called by [New], and ClientEnd by [Client.Close] or [Client.Shutdown], on a goroutine of its own, after all other calls.
+	// Close waits for a slow observer for 1 s at most, and for its ClientEnd as long, so calls of that one may come later.
 	ClientStart(c *Client)
 	ClientEnd(c *Client)
 }

@@ -298,8 +298,8 @@ func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d}
 // applies.
 func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedLeaseOption, d} }
 
-// Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
-// false and nil. If Redis could not say so, the error is [ErrUnavailable]. That, too, comes when d is over: until then, Redis may be back.
+// Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns false and nil. If Redis
+// could not say so, it is [ErrUnavailable], which also comes when d is over: until then, Redis may be back. Only [ErrNotReplicated] comes at once.
 //
 // A short d does not cut the first attempt off. The call ends after the longer of d and a fifth of the command timeout, plus
 // the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means

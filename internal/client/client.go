@@ -129,11 +129,11 @@ func (c *Client) Close() {
 		last, end := context.WithTimeout(context.Background(), reportsWithin)
 		defer end()
 		c.reports.Wait(last) // a moment for what the observers have yet to be told
-		c.reports.Client(c.cfg.Client, false)
+		c.reports.Ends(c.cfg.Client, reportsWithin)
 	})
 }
 
-// reportsWithin is how long Close waits for observers.
+// reportsWithin is how long Close waits for observers: for their last reports, and once more for the one of its own end.
 const reportsWithin = time.Second
 
 // Config returns the client's options.

@@ -96,6 +96,8 @@ const (
 	ReadMode = "read"
 	// WriteMode means that a writer holds it, which may have read holds, too.
 	WriteMode = "write"
+	// MostFields is how many fields of a hash a script looks at, to tell whether it is a lock.
+	MostFields = 1000
 	// WriteSuffix ends the field of a writer.
 	WriteSuffix = ":write"
 	// TokenSuffix ends the member, or the entry of the seat, of a waiter that needs a token.

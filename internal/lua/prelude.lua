@@ -69,6 +69,22 @@ local function create(lock, lease, holder, mode)
   end
 end
 
+-- Returns whether a hash has nothing but what a lock has: holders, and the mode of a read-write lock. client is the pattern of the id of a
+-- client. A hash with more fields than these is not looked at.
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= MostFields and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == ModeField then
+      ending = (all[i + 1] == ReadMode or all[i + 1] == WriteMode) and ''
+    end
+    if ending ~= '' and ending ~= WriteSuffix then
+      return false
+    end
+  end
+  return #all > 0
+end
+
 -- Returns the reply to an acquire that is refused because the key exists: -1 minus the ms left of the lease.
 --
 -- Neither rlock nor Redisson leaves a lock without a lease. A hash that looks like one of their locks but has no lease
@@ -77,9 +93,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, ModeField) == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else
@@ -98,8 +112,9 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then -- a read-write lock also has a mode
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= ModeField and not allowed[field] then
+  local fields = redis.call('HGETALL', lock) -- for HKEYS, a user would need one more right
+  for i = 1, #fields, 2 do
+    if fields[i] ~= ModeField and not allowed[fields[i]] then
       return true
     end
   end
@@ -107,9 +122,10 @@ local function heldByOthers(lock, holders)
 end
 
 -- Frees a lock from any holder, and returns whether it did. A lock with a mode is freed only from that side. holders are those of
--- heldByOthers. HLEN fails on a key of another type, which DEL would destroy.
+-- heldByOthers. HLEN fails on a key of another type, which DEL would destroy. A hash that is no lock stays, too.
 local function forced(lock, side, holders)
-  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+  local size = redis.call('HLEN', lock)
+  if size == 0 or size <= MostFields and not isLock(lock, '.+') or heldByOthers(lock, holders)
     or (side == ReadMode or side == WriteMode) and redis.call('HGET', lock, ModeField) ~= side then
     return false
   end

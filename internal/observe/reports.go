@@ -64,10 +64,28 @@ func (r *Reports) Event(what notice.Event, name string, err error) {
 	}
 }
 
-// Client tells that a client begins, or that it has been closed.
-func (r *Reports) Client(c any, begins bool) {
+// Begins tells that a client begins.
+func (r *Reports) Begins(c any) {
 	if r != nil {
-		r.each(func(o Observer) { o.Client(c, begins) })
+		r.each(func(o Observer) { o.Client(c, true) })
+	}
+}
+
+// Ends tells that a client has been closed, and waits for most until the observers were told: one that blocks holds up no Close.
+func (r *Reports) Ends(c any, most time.Duration) {
+	if r == nil {
+		return
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		r.each(func(o Observer) { o.Client(c, false) })
+	}()
+	last := time.NewTimer(most)
+	defer last.Stop()
+	select {
+	case <-told:
+	case <-last.C:
 	}
 }
 

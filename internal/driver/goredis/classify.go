@@ -3,8 +3,10 @@ package goredis
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,7 +37,11 @@ func (d *Driver) classify(err error) *fault.Error {
 // rejected classifies an error that a server replied.
 func (d *Driver) rejected(err error, text string) *fault.Error {
 	if d.cluster != nil {
-		return driver.Rejected(err, text, true)
+		f := driver.Rejected(err, text, true)
+		if strings.HasSuffix(text, "cluster support disabled") {
+			f.Err = fmt.Errorf("this server is no cluster: use redis.NewClient: %w", f.Err)
+		}
+		return f
 	}
 	return driver.Alone(driver.Rejected(err, text, false), "redis.NewClusterClient")
 }

@@ -17,8 +17,8 @@ func (d *Driver) fit(cfg driver.Config) error {
 		return invalid("the redis client is nil")
 	}
 	inside, found := unwrap(d.rdb)
-	if found && empty(reflect.ValueOf(inside)) {
-		return invalid("the redis client in %T is nil", d.rdb)
+	if v := reflect.ValueOf(inside); found && (empty(v) || reflect.Indirect(v).IsZero()) {
+		return invalid("the redis client in %T is nil, or no constructor of go-redis made it", d.rdb)
 	}
 	var p pool
 	var readTimeout time.Duration

@@ -1,4 +1,4 @@
--- 0319f60213ef861cdf5b591b1aed23fea1d510d0 fair_acquire
+-- 5b1a12f6bd55bfa827c20c8d78bb442af946dcf5 fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -95,12 +95,23 @@ local function create(lock, lease, holder, mode)
     return leased
   end
 end
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == 'mode' then
+      ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
+    end
+    if ending ~= '' and ending ~= ':write' then
+      return false
+    end
+  end
+  return #all > 0
+end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -1,4 +1,4 @@
--- 4e31f5b8a1d5e1944b5258e99813aa893005e334 fenced_line_force
+-- 378a46bf88ab57f8e3972f82637437c3454bbb8c fenced_line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -30,6 +30,19 @@ local function create(lock, lease, holder, mode)
     return leased
   end
 end
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == 'mode' then
+      ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
+    end
+    if ending ~= '' and ending ~= ':write' then
+      return false
+    end
+  end
+  return #all > 0
+end
 local function heldByOthers(lock, holders)
   local allowed, count = {}, 0
   for holder in string.gmatch(holders, '[^\n]+') do
@@ -38,15 +51,17 @@ local function heldByOthers(lock, holders)
   if count == 0 or redis.call('HLEN', lock) > count + 1 then
     return count > 0
   end
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+  local fields = redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' and not allowed[fields[i]] then
       return true
     end
   end
   return false
 end
 local function forced(lock, side, holders)
-  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+  local size = redis.call('HLEN', lock)
+  if size == 0 or size <= 1000 and not isLock(lock, '.+') or heldByOthers(lock, holders)
     or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
     return false
   end

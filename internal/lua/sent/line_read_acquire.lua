@@ -1,4 +1,4 @@
--- 5acf1ec0de1e22ab84b9cd7391ccae441ace5513 line_read_acquire
+-- a7d99ffff7a0f0f3479cba636d57c391ecc33249 line_read_acquire
 -- Generated from ../line_read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock, or this reader has to wait for a writer that stands in the line: one
@@ -61,12 +61,23 @@ local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == 'mode' then
+      ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
+    end
+    if ending ~= '' and ending ~= ':write' then
+      return false
+    end
+  end
+  return #all > 0
+end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -1,4 +1,4 @@
--- 13b84e71fc324cfe837b37fd6a6e62749840f656 lock_acquire
+-- a859dbc097693d11b6548bd33c2953e29cfb9c78 lock_acquire
 -- Generated from ../lock_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it, and draws a token if its kind has tokens. A repeated call by the holder returns the same and
@@ -39,12 +39,23 @@ end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == 'mode' then
+      ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
+    end
+    if ending ~= '' and ending ~= ':write' then
+      return false
+    end
+  end
+  return #all > 0
+end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

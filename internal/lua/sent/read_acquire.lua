@@ -1,4 +1,4 @@
--- d7d19bac7bca8a5467a7a3b056c94177acff561a read_acquire
+-- 6dc8f988578db5027d1ab0d8f07bf505232f98d0 read_acquire
 -- Generated from ../read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock. A repeated call by the holder counts nothing.
@@ -30,12 +30,23 @@ local function create(lock, lease, holder, mode)
     return leased
   end
 end
+local function isLock(key, client)
+  local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
+  for i = 1, #all, 2 do
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    if all[i] == 'mode' then
+      ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
+    end
+    if ending ~= '' and ending ~= ':write' then
+      return false
+    end
+  end
+  return #all > 0
+end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
-      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

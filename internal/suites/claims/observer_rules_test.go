@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -160,6 +161,37 @@ func TestAnObserverThatBlocks(t *testing.T) {
 	close(release)
 	require.NoError(t, client.Close())
 	require.Equal(t, 257, blocked.told)
+}
+
+// TestAnObserverThatBlocksInTheEnd of a client, or closes it there, holds up no Close: P.1.
+func TestAnObserverThatBlocksInTheEnd(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	for what, end := range map[string]func(*rlock.Client){
+		"blocks":             func(*rlock.Client) { <-release },
+		"closes it":          func(c *rlock.Client) { _ = c.Close() },
+		"ends its goroutine": func(*rlock.Client) { runtime.Goexit() },
+	} {
+		seen := ending{end: end, ended: make(chan struct{})}
+		client := testkit.NewClient(t, redistest.Embedded(t), rlock.WithObserver(seen))
+		require.NoError(t, testkit.Within(t, "Close returns although it "+what, testkit.Async(client.Close)))
+		testkit.Within(t, "it was called", seen.ended)
+	}
+	close(release)
+}
+
+// ending is an observer of the end of a client.
+type ending struct {
+	bad
+
+	end   func(*rlock.Client)
+	ended chan struct{}
+}
+
+func (ending) ClientStart(*rlock.Client) {}
+func (e ending) ClientEnd(c *rlock.Client) {
+	close(e.ended)
+	e.end(c)
 }
 
 // blocking is an observer whose HoldEnd blocks.

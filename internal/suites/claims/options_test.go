@@ -30,6 +30,9 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 	for what, err := range map[string]error{
 		"nil":                                testkit.Second(rlock.New(nil)),
 		"a typed nil":                        testkit.Second(rlock.New(typedNil)),
+		"a zero client":                      testkit.Second(rlock.New(&redis.Client{})),
+		"a zero cluster client":              testkit.Second(rlock.New(&redis.ClusterClient{})),
+		"a struct with a zero client":        testkit.Second(rlock.New(&struct{ redis.Client }{})),
 		"a ring":                             testkit.Second(rlock.New(ring)),
 		"an auto-pipeliner":                  testkit.Second(rlock.New(pipeliner)),
 		"a nil option":                       testkit.Second(rlock.New(rdb, nil)),

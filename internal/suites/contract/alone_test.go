@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // alone is what an error says if a client for one server has met a node of a cluster.
@@ -57,4 +58,25 @@ func TestANodeOfAClusterIsNamedInTheLog(t *testing.T) {
 	<-hold.Done() // nobody renews it
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	redistest.Eventually(t, "the log names the reason", func() bool { return log.Contains(alone) })
+}
+
+// TestAServerThatIsNoClusterIsNamed has a client for a cluster lead to a single server. No call waits, because waiting does not help.
+func TestAServerThatIsNoClusterIsNamed(t *testing.T) {
+	t.Parallel()
+	connect.NeedsGoRedis(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Start(t).Addr}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	client := testkit.NewClient(t, rdb)
+	lock, latch := client.NewLock(name), client.NewCountDownLatch(name)
+	for what, err := range map[string]error{
+		"Lock":         lock.Lock(t.Context()),
+		"TryLock":      testkit.Second(lock.TryLock(t.Context())),
+		"IsLocked":     testkit.Second(lock.IsLocked(t.Context())),
+		"a semaphore":  testkit.Second(client.NewSemaphore(name, rlock.Total(1)).Acquire(t.Context())),
+		"a multi lock": rlock.NewMultiLock(lock, client.NewFairLock("other")).Lock(t.Context()),
+		"a latch":      testkit.Second(latch.CountDown(t.Context())),
+	} {
+		require.ErrorContains(t, err, "this server is no cluster: use redis.NewClient: ERR ", what)
+		require.NotErrorIs(t, err, rlock.ErrUnavailable, what)
+	}
 }

@@ -190,6 +190,7 @@ func (u *trial) use(kind string) error {
 		func() error { return u.waits(ctx, rival, hold) },
 		func() error { return testkit.Second(rival.IsLocked(ctx)) },
 		func() error { return testkit.Second(rival.HoldCount(ctx)) },
+		func() error { return testkit.Second(rival.ForceUnlockFrom(ctx, testkit.Stranger)) },
 		func() error { return testkit.Second(rival.ForceUnlock(ctx)) },
 		func() error { return u.exports(ctx, lock) },
 		func() error { return u.queues(ctx, admin, kind, name) },

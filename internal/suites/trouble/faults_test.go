@@ -267,15 +267,28 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 			require.False(t, ok)
 			require.Greater(t, rdb.PTTL(ctx, lock.Name()).Val(), time.Second, what)
 		}
-		lock := client.NewLock(testkit.NewName())
-		require.NoError(t, rdb.HSet(ctx, lock.Name(), "name", "Ada").Err())
-		ok, err := lock.TryLock(ctx)
-		require.NoError(t, err)
-		require.False(t, ok)
-		require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "data that is not a lock gets no lease")
-		left, err := lock.TTL(ctx)
-		require.NoError(t, err)
-		require.Negative(t, left)
+		for what, fields := range map[string][]any{
+			"a user":                       {"name", "Ada"},
+			"settings":                     {"name", "Ada", "mode", "dark"},
+			"settings of one field":        {"mode", "dark"},
+			"settings with a mode of ours": {"name", "Ada", "mode", "write"},
+			"sessions":                     {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", "online", "owner", "Ada"},
+		} {
+			for _, lock := range []*rlock.Lock{client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()), client.NewRWLock(testkit.NewName()).WriteLock()} {
+				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
+				ok, err := lock.TryLock(ctx)
+				require.NoError(t, err)
+				require.False(t, ok)
+				require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "%s is not a lock, and gets no lease: %s", what, lock)
+				left, err := lock.TTL(ctx)
+				require.NoError(t, err)
+				require.Negative(t, left)
+				freed, err := lock.ForceUnlock(ctx)
+				require.NoError(t, err)
+				require.False(t, freed)
+				require.Len(t, rdb.HGetAll(ctx, lock.Name()).Val(), len(fields)/2, "%s is not a lock, and stays: %s", what, lock)
+			}
+		}
 	})
 }
 

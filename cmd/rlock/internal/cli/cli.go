@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
@@ -98,8 +99,24 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&c.ServerName, "tls-server-name", "", "`name` in the server's certificate, if it is not the host")
 	f.DurationVar(&c.Timeout, "timeout", 3*time.Second, "how long a connection may take, and how long a reply")
 	f.StringVar(&a.keyPrefix, "key-prefix", "", "what the services give to WithKeyPrefix; names are then without it")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return named(cmd.Flags()) }
 	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui(), a.script())
 	return root
+}
+
+// named refuses a flag that is given an empty value, except for a part of a name. An unset variable of a shell must not lead to another Redis,
+// have another user examined, or have the page listen everywhere.
+func named(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "key-prefix", "prefix", "match":
+			return
+		}
+		if text := f.Value.String(); f.Changed && (text == "" || text == "[]" || text == `[""]`) {
+			err = usage(fmt.Errorf("--%s is empty", f.Name))
+		}
+	})
+	return err
 }
 
 // open connects. finish closes all.

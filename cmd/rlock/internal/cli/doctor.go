@@ -37,6 +37,9 @@ The checks, with their exit codes:
 ` + checks(),
 		Example: "  rlock doctor --acks 1 --lease 10s\n  rlock doctor --strict --json | jq -r '.findings[] | select(.level == \"warning\").text'",
 		RunE: func(*cobra.Command, []string) error {
+			if opts.Lease < minTTL {
+				return usage(fmt.Errorf("--lease is %v, less than %v", opts.Lease, minTTL))
+			}
 			opts.Prefix = a.keyPrefix
 			rdb, _, where, finish, err := a.open()
 			if err != nil {

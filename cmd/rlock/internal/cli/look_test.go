@@ -63,7 +63,9 @@ func TestLookBadly(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{
 		"ls": exitUsage, "ls --all --prefix x": exitUsage, "ls --all more": exitUsage, "show": exitUsage, "free a b": exitUsage,
-		"ui --listen nowhere": exitUsage, "script a b": exitUsage, "doctor --kinds none": exitUsage,
+		"ui --listen nowhere": exitUsage, "script a b": exitUsage, "doctor --kinds none": exitUsage, "doctor --lease 0": exitUsage, "doctor --lease 10ms": exitUsage,
+		"ls --all --addr=": exitUsage, "ls --all --url=": exitUsage, "ls --all --password-file=": exitUsage, "ls --prefix= --match= --key-prefix=": exitUnavailable,
+		"ui --listen=": exitUsage, "doctor --services-user=": exitUsage, "doctor --kinds=": exitUsage, "free a --yes --if-holder=": exitUsage,
 		"ls --all": exitUnavailable, "show a": exitUnavailable, "free a": exitUnavailable, "doctor": exitUnavailable,
 	} {
 		code, out, errs := command(t, "127.0.0.1:1", append(strings.Fields(args), "--timeout", "500ms")...)

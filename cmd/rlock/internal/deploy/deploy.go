@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -62,6 +63,11 @@ func (c Config) Open(getenv func(string) string) (rdb redis.UniversalClient, whe
 	addrs := c.Addrs
 	if len(addrs) == 0 {
 		addrs = []string{opt.Addr}
+	}
+	for _, addr := range c.Addrs {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return nil, "", fmt.Errorf("%w: %w: it is like host:6379", ErrConfig, err)
+		}
 	}
 	switch {
 	case c.Cluster && c.SentinelMaster != "":

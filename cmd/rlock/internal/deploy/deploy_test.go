@@ -78,6 +78,8 @@ func TestBadConfig(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]Config{
 		"two addresses":         {Addrs: []string{"a:1", "b:1"}},
+		"no port":               {Addrs: []string{"localhost"}},
+		"no port of a Sentinel": {Addrs: []string{"a:1", "::1"}, SentinelMaster: "m"},
 		"cluster and Sentinels": {Cluster: true, SentinelMaster: "m"},
 		"database of a cluster": {Cluster: true, URL: "redis://a/1"},
 		"socket of a cluster":   {Cluster: true, URL: "unix:///tmp/x"},

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
@@ -59,6 +60,8 @@ func TestTheClientIsOfAnotherSort(t *testing.T) {
 func TestAnImpatientClient(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t, &redis.Options{Addr: redistest.Start(t).Addr, ReadTimeout: ackTime / 2})
+	_, of := examine(t, rdb, Options{Acks: rlock.AllReplicas}, "acks")
+	requireOnly(t, of, Note, "No replica is connected")
 	r, of := examine(t, rdb, Options{Acks: 1}, "acks")
 	requireOnly(t, of, Problem, "0 replicas acknowledged")
 	require.Equal(t, 18, r.ExitCode())

@@ -68,6 +68,10 @@ func acks(ctx context.Context, d *deployment) (all []Finding) {
 		if wanted == rlock.AllReplicas {
 			wanted = n.online()
 		}
+		if wanted == 0 && n.infoErr == nil {
+			all = append(all, found(n, Note, "No replica is connected, so acquisitions WithReplicaAcks(AllReplicas) wait for none."))
+			continue
+		}
 		// Client.Wait has a timeout of its own, because that of the client may be shorter than ackTime.
 		have, err := n.rdb.Wait(ctx, wanted, ackTime).Result()
 		var reply redis.Error

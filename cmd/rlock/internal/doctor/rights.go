@@ -20,7 +20,10 @@ func rights(ctx context.Context, d *deployment) (all []Finding) {
 
 func (d *deployment) rightsAt(ctx context.Context, n *node) (all []Finding) {
 	t, reason := d.begin(ctx, n)
-	if t == nil {
+	switch {
+	case t == nil && strings.Contains(reason, "not found"): // as Redis says it
+		return []Finding{found(n, Problem, "There is no user %.40q, so services with this name cannot log in. Create the user on every node.", d.opts.User)}
+	case t == nil:
 		return []Finding{found(n, Unknown, "The rights of the user %q: %s.", d.opts.User, reason)}
 	}
 	lacking, unknown, err := t.lacking(ctx, every())

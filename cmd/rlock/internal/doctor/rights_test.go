@@ -104,8 +104,9 @@ func TestWhatDeniedRightsMean(t *testing.T) {
 	_, of = examine(t, admins[0], Options{Prefix: "other:", User: user}, "rights")
 	require.Equal(t, Problem, of[0].Level)
 	require.Contains(t, of[0].Text, "~other:*")
-	_, of = examine(t, admins[0], Options{Prefix: testkit.AppPrefix, User: "nobody"}, "rights")
-	requireOnly(t, of, Unknown, "not found")
+	r, of := examine(t, admins[0], Options{Prefix: testkit.AppPrefix, User: "nobody"}, "rights")
+	requireOnly(t, of, Problem, `There is no user "nobody"`)
+	require.Equal(t, 13, r.ExitCode())
 }
 
 // TestAUserThatMayNotAsk has only the rights of a plain lock, and then not even these.
