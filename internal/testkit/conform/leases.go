@@ -13,8 +13,24 @@ import (
 
 // This file has the claims of the conformance suite about leases of one acquisition.
 
+// steady is a lease that outlasts a machine which stands still for three seconds.
+const steady = 6 * time.Second
+
+// outlasts waits until a hold has been renewed for longer than its lease. Nobody else gets the lock meanwhile.
+func (f *fixture) outlasts(hold *rlock.Hold, lease time.Duration) {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	first, rival := hold.Deadline(), f.rival()
+	waiting := testkit.Async(func() error { return rival.Lock(ctx) })
+	testkit.Eventually(f, "it is renewed for longer than its lease", func() bool { return hold.Deadline().After(first.Add(lease)) })
+	cancel()
+	require.ErrorIs(f, testkit.Within(f, "the wait ends", waiting), context.Canceled, "the lock stays held")
+	require.NoError(f, hold.Err())
+}
+
 func nestedLeaseHidesNoLoss(f *fixture) {
-	lock := f.lock(rlock.WithWatchdogTimeout(2 * time.Second))
+	lock := f.lock(rlock.WithWatchdogTimeout(steady))
 	ctx := rlock.WithOwner(f.Context())
 	hold, err := lock.Acquire(ctx)
 	require.NoError(f, err)
@@ -51,7 +67,7 @@ func renewedLeaseKeeps(f *fixture) {
 func renewedLeasesTogether(f *fixture) {
 	lock := f.lock()
 	ctx := rlock.WithOwner(f.Context())
-	short, err := lock.Acquire(ctx, rlock.RenewedLease(2*time.Second))
+	short, err := lock.Acquire(ctx, rlock.RenewedLease(steady))
 	require.NoError(f, err)
 	long, err := lock.Acquire(ctx, rlock.RenewedLease(time.Hour))
 	require.NoError(f, err)
@@ -97,7 +113,7 @@ func extendLengthens(f *fixture) {
 
 func extendRenewed(f *fixture) {
 	lock := f.lock()
-	hold, err := lock.Acquire(f.Context(), rlock.RenewedLease(2*time.Second))
+	hold, err := lock.Acquire(f.Context(), rlock.RenewedLease(steady))
 	require.NoError(f, err)
 	require.NoError(f, hold.Extend(f.Context(), time.Hour))
 	require.Greater(f, time.Until(hold.Deadline()), 59*time.Minute)

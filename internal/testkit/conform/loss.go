@@ -68,22 +68,6 @@ func reentryKeepsLease(f *fixture) {
 	require.NoError(f, lock.Unlock(ctx))
 }
 
-// steady is a lease that outlasts a machine which stands still for three seconds.
-const steady = 6 * time.Second
-
-// outlasts waits until a hold has been renewed for longer than its lease. Nobody else gets the lock meanwhile.
-func (f *fixture) outlasts(hold *rlock.Hold, lease time.Duration) {
-	f.Helper()
-	ctx, cancel := context.WithCancel(f.Context())
-	defer cancel()
-	first, rival := hold.Deadline(), f.rival()
-	waiting := testkit.Async(func() error { return rival.Lock(ctx) })
-	testkit.Eventually(f, "it is renewed for longer than its lease", func() bool { return hold.Deadline().After(first.Add(lease)) })
-	cancel()
-	require.ErrorIs(f, testkit.Within(f, "the wait ends", waiting), context.Canceled, "the lock stays held")
-	require.NoError(f, hold.Err())
-}
-
 func watchdogKeeps(f *fixture) {
 	hold, err := f.lock(rlock.WithWatchdogTimeout(steady)).Acquire(f.Context())
 	require.NoError(f, err)
