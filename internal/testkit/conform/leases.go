@@ -16,14 +16,14 @@ import (
 // steady is a lease that outlasts a machine which stands still for three seconds.
 const steady = 6 * time.Second
 
-// outlasts waits until a hold has been renewed for longer than its lease. Nobody else gets the lock meanwhile.
-func (f *fixture) outlasts(hold *rlock.Hold, lease time.Duration) {
+// outlasts waits until a hold with that lease has been renewed for longer than it. Nobody else gets the lock meanwhile.
+func (f *fixture) outlasts(hold *rlock.Hold) {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
 	defer cancel()
 	first, rival := hold.Deadline(), f.rival()
 	waiting := testkit.Async(func() error { return rival.Lock(ctx) })
-	testkit.Eventually(f, "it is renewed for longer than its lease", func() bool { return hold.Deadline().After(first.Add(lease)) })
+	testkit.Eventually(f, "it is renewed for longer than its lease", func() bool { return hold.Deadline().After(first.Add(steady)) })
 	cancel()
 	require.ErrorIs(f, testkit.Within(f, "the wait ends", waiting), context.Canceled, "the lock stays held")
 	require.NoError(f, hold.Err())
@@ -55,7 +55,7 @@ func renewedLeaseKeeps(f *fixture) {
 	require.NoError(f, err)
 	over := hold.Done()
 	require.LessOrEqual(f, ttl(f, lock), steady)
-	f.outlasts(hold, steady)
+	f.outlasts(hold)
 	require.LessOrEqual(f, ttl(f, lock), steady, "a renewal uses the same lease")
 	for _, key := range testkit.Keys(lock) {
 		require.NoError(f, f.admin.Del(f.Context(), key).Err())

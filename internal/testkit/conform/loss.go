@@ -71,7 +71,7 @@ func reentryKeepsLease(f *fixture) {
 func watchdogKeeps(f *fixture) {
 	hold, err := f.lock(rlock.WithWatchdogTimeout(steady)).Acquire(f.Context())
 	require.NoError(f, err)
-	f.outlasts(hold, steady)
+	f.outlasts(hold)
 	require.NoError(f, hold.Unlock(f.Context()))
 }
 
@@ -82,7 +82,7 @@ func watchdogStops(f *fixture) {
 	require.NoError(f, err)
 	kept, err := lock.Acquire(ctx)
 	require.NoError(f, err)
-	f.outlasts(kept, steady) // one acquisition without a lease keeps the lock renewed
+	f.outlasts(kept) // one acquisition without a lease keeps the lock renewed
 	require.NoError(f, kept.Unlock(ctx))
 	testkit.Within(f, "the leased acquisition ends", leased.Done())
 	require.ErrorIs(f, leased.Err(), rlock.ErrLost)
