@@ -224,8 +224,18 @@ func (c *checker) struck(from, to Moment) time.Duration {
 }
 
 // stood returns for how long the machine stood still between two moments.
-func (c *checker) stood(from, to Moment) (total time.Duration) {
-	for _, s := range c.Stood {
+func (c *checker) stood(from, to Moment) time.Duration { return during(c.Stood, from, to) }
+
+// starved returns for how long the machine ran nothing of a site between two moments, without a nemesis that had stopped the site. The arena
+// does not notice that of a child: a busy machine has turns for some processes, and none for others.
+func (c *checker) starved(site string, from, to Moment) time.Duration {
+	own := slices.DeleteFunc(slices.Clone(c.Starved[site]), func(s stall) bool { return c.stopped(site, s.From, s.To) })
+	return max(c.stood(from, to), during(own, from, to))
+}
+
+// during returns how much of the time between two moments is in stalls.
+func during(stalls []stall, from, to Moment) (total time.Duration) {
+	for _, s := range stalls {
 		total += max(0, min(to, s.To).Sub(max(from, s.From)))
 	}
 	return total
@@ -243,7 +253,7 @@ func longest(stalls []stall) (most time.Duration) {
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
-			c.Figures.Late = append(c.Figures.Late, t.Answered.Sub(t.Ended)-c.stood(t.Ended, t.Answered))
+			c.Figures.Late = append(c.Figures.Late, t.Answered.Sub(t.Ended)-c.starved(t.Site, t.Ended, t.Answered))
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {

@@ -224,6 +224,21 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"stray: for 501ms", // the machine ran nothing of its owner
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Clients: map[string][]string{"site1": {"x"}},
+				Starved: map[string][]stall{"site1": {{ms(20), ms(300)}}}, Samples: []sample{
+					{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+				},
+			},
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Clients: map[string][]string{"site1": {"x"}},
+				Starved: map[string][]stall{"site2": {{ms(20), ms(300)}}}, Samples: []sample{
+					{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+				},
+			},
+		},
+		{
 			"stray: for 501ms", // a waiter is no excuse
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 12, 2000)}, Samples: []sample{
 				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "y"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "y"},

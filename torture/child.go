@@ -24,6 +24,7 @@ const ChildEnv = "RLOCK_TORTURE_CHILD"
 // message is one line of a child's standard output.
 type message struct {
 	Client string        `json:",omitempty"` // the id of one of its clients
+	Stood  *stall        `json:",omitempty"` // when no sleeper of the process woke up
 	Turn   *Turn         `json:",omitempty"`
 	Found  string        `json:",omitempty"` // a fault that the process noticed
 	Doubt  Moment        `json:",omitempty"` // when code of the application left the outcome of scripts open
@@ -62,6 +63,7 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
+	go watchMachine(ctx, func(from, to Moment) { say(message{Stood: &stall{from, to}}) })
 	r.run(ctx)
 	for _, found := range r.unsettled() {
 		say(message{Found: found})

@@ -181,11 +181,12 @@ func (c *checker) bounds() {
 		if !c.stopped(t.Site, t.Asked, t.Answered) {
 			call, at := t.call(), replied[t.Client]
 			call.Connects = at == 0 || t.Asked < at
-			c.judge().Bound(call, slack, slack)
+			late := slack + c.starved(t.Site, t.Asked, t.Answered)
+			c.judge().Bound(call, late, late)
 		}
 		if t.Over && t.Unlocked != 0 && !c.stopped(t.Site, t.Unlocking, t.Unlocked) {
 			c.Figures.Over++
-			c.judge().AfterLoss(t.ending(), slack)
+			c.judge().AfterLoss(t.ending(), slack+c.starved(t.Site, t.Unlocking, t.Unlocked))
 		}
 	}
 }

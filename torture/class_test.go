@@ -74,6 +74,17 @@ func TestErrorCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })}},
 		},
 		{
+			"late: a call", // the machine ran nothing of the process
+			History{
+				Turns:   []*Turn{fail(1, 800, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })},
+				Starved: map[string][]stall{"site1": {{ms(100), ms(500)}}},
+			},
+			History{
+				Turns:   []*Turn{fail(1, 800, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })},
+				Starved: map[string][]stall{"site1": {{ms(900), ms(2000)}}, "site2": {{ms(100), ms(500)}}},
+			},
+		},
+		{
 			"late: a call",
 			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
 			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try = true })}},

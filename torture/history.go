@@ -64,6 +64,7 @@ type History struct {
 	Gauges  []gauges
 	Slow    []stall
 	Stood   []stall             // when no sleeper woke up, not even in the arena
+	Starved map[string][]stall  // when no sleeper of a child woke up, by site
 	Found   []string            // faults that the run itself noticed
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
@@ -83,6 +84,7 @@ type collector struct {
 	gauges  []gauges
 	slow    []stall
 	stood   []stall
+	starved map[string][]stall // by site
 	found   []string
 	closes  []time.Duration
 	parks   []park
@@ -93,7 +95,10 @@ type collector struct {
 }
 
 func newCollector() *collector {
-	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64), doubts: make(map[string][]Moment)}
+	return &collector{
+		turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64),
+		doubts: make(map[string][]Moment), starved: make(map[string][]stall),
+	}
 }
 
 // hear records a message of a site. A later message about a turn replaces the earlier one.
@@ -105,6 +110,9 @@ func (c *collector) hear(site string, m message) {
 	}
 	if m.Client != "" {
 		c.clients[site] = append(c.clients[site], m.Client)
+	}
+	if m.Stood != nil {
+		c.starved[site] = append(c.starved[site], *m.Stood)
 	}
 	if m.Doubt != 0 {
 		c.doubts[site] = append(c.doubts[site], m.Doubt)
@@ -229,7 +237,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	defer c.mu.Unlock()
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Lines: c.lines, Found: c.found, Closes: c.closes,
-		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
+		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood, Starved: c.starved,
 		Parks: c.parks, Rest: c.left, Doubts: c.doubts,
 	}
 	for _, t := range c.turns {

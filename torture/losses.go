@@ -76,7 +76,7 @@ func (c *checker) takenAway() {
 // lateNotices checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
 func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
-		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.Add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
+		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.Add(c.late+c.starved(t.Site, t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
 			c.brokenf("notice: the context of a hold ended %v after its deadline: %v", t.Lost.Sub(t.Deadline), t)
 		}
 	}

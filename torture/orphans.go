@@ -82,7 +82,7 @@ func (c *checker) strays() {
 }
 
 func (c *checker) stray(name string, s promises.Stray) {
-	if !c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To})) {
+	if !c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To, holder: s.Holder})) {
 		c.meanwhile(name, s.From, s.To)
 	}
 }
@@ -106,7 +106,7 @@ func (c *checker) meanwhile(name string, from, to Moment) {
 // orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,
 // after a read timeout and the pause before a retry.
 func (c *checker) orphanLimit(o orphan) time.Duration {
-	limit := 300*time.Millisecond + c.noise
+	limit := 300*time.Millisecond + c.noise + c.starved(c.siteOf(o.holder), o.from, o.to)
 	if trouble := c.struck(o.from.Add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
 	}
@@ -150,10 +150,18 @@ func (c *checker) orphan(name string, o orphan) {
 
 // owner describes a holder field: it adds the site whose client created the field.
 func (c *checker) owner(field string) string {
-	for site, ids := range c.Clients {
-		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {
-			return site + "'s " + field
-		}
+	if site := c.siteOf(field); site != "" {
+		return site + "'s " + field
 	}
 	return field
+}
+
+// siteOf returns the site whose client created a holder field, or an empty name.
+func (c *checker) siteOf(field string) string {
+	for site, ids := range c.Clients {
+		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {
+			return site
+		}
+	}
+	return ""
 }

@@ -28,7 +28,7 @@ func (a *Arena) watched() (stop func()) {
 // processes that somebody keeps alive.
 func (a *Arena) watch(ctx context.Context) {
 	var machine sync.WaitGroup
-	machine.Go(func() { a.watchMachine(ctx) })
+	machine.Go(func() { watchMachine(ctx, a.collector.stoodStill) })
 	defer machine.Wait()
 	var names []string
 	seen := make(map[string]bool)
@@ -82,13 +82,13 @@ func (a *Arena) spectate(ctx context.Context) {
 	}
 }
 
-// watchMachine notes when the machine stands still.
-func (a *Arena) watchMachine(ctx context.Context) {
+// watchMachine notes when the machine wakes up no sleeper of this process.
+func watchMachine(ctx context.Context, note func(from, to Moment)) {
 	for ctx.Err() == nil {
 		start := now()
 		pause(ctx, 5*time.Millisecond)
 		if end := now(); end.Sub(start) > 20*time.Millisecond {
-			a.collector.stoodStill(start, end)
+			note(start, end)
 		}
 	}
 }

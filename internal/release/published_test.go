@@ -45,7 +45,8 @@ func newSite(t *testing.T, version string) *site {
 		"GOPROXY=file://" + s.proxy + ",file://" + filepath.Join(cache, "cache", "download"), "GOSUMDB=off", "GOTOOLCHAIN=local",
 		"GOPATH=" + t.TempDir(), "GOMODCACHE=" + t.TempDir(), "GOBIN=" + s.bin, "GOCACHE=" + s.goEnv("GOCACHE"),
 		"GOENV=off", "GOWORK=off", "GO111MODULE=", "PATH=" + s.bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
-		"GOFLAGS=-trimpath -modcacherw", // so that the build cache serves another run, and the files can be deleted
+		// So that the build cache serves other runs, also those of CI, and the files can be deleted.
+		"GOFLAGS=-trimpath -modcacherw " + os.Getenv("GOFLAGS"),
 	}
 	return s
 }

@@ -113,10 +113,10 @@ func costOfKilledFairProcesses(t *testing.T) time.Duration {
 	testkit.Eventually(t, "Redis has noticed", func() bool {
 		return len(rdb.PubSubChannels(t.Context(), testkit.Channel(holder)+":*").Val()) == 1
 	})
-	began := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the fourth has the lock", waiting))
-	cost := time.Since(began)
+	cost := passed()
 	require.NoError(t, next.Unlock(t.Context()))
 	return cost
 }
@@ -143,12 +143,12 @@ func costOfAStoppedFairProcess(t *testing.T) time.Duration {
 		awaitQueued(t, rdb, holder, i+2)
 	}
 	require.NoError(t, child.Cmd.Process.Signal(syscall.SIGSTOP))
-	began := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.NoError(t, holder.Unlock(t.Context()))
 	for range 2 {
 		require.NoError(t, testkit.Within(t, "a waiter has the lock", got).Unlock(t.Context()))
 	}
-	return time.Since(began)
+	return passed()
 }
 
 func TestAForceUnlockGivesAFairLockToTheFirstWaiter(t *testing.T) {
@@ -192,12 +192,12 @@ func TestCutSubscriptionsOfFairWaitersCostLittle(t *testing.T) {
 				awaitQueued(t, rdb, holder, i+1)
 			}
 			require.NoError(t, rdb.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-			began := time.Now()
+			passed := redistest.Stopwatch(t)
 			require.NoError(t, holder.Unlock(t.Context()))
 			for range 3 {
 				require.NoError(t, testkit.Within(t, "a waiter has the lock", got).Unlock(t.Context()))
 			}
-			return time.Since(began)
+			return passed()
 		})
 	}
 }
@@ -233,10 +233,10 @@ func TestAKilledFairProcessBehindAStoppedOneCostsNoMore(t *testing.T) {
 	testkit.Eventually(t, "Redis has noticed", func() bool {
 		return len(rdb.PubSubChannels(t.Context(), testkit.Channel(holder)+":*").Val()) == 2
 	})
-	began := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the waiter that lives has the lock", waiting))
-	require.Less(t, time.Since(began), 3200*time.Millisecond+slack)
+	require.Less(t, passed(), 3200*time.Millisecond+slack)
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
@@ -254,9 +254,9 @@ func TestAKilledFairProcessAndThenTheHolderCostALease(t *testing.T) {
 	children[0].Answer()
 	testkit.Eventually(t, "the last one has asked once more", func() bool { return testkit.Stats(t, rdb)["llen"] > asked })
 	children[0].Kill()
-	ends := time.Now().Add(testkit.Must(rdb.PTTL(t.Context(), testkit.Keys(first)[0]).Result()))
+	passed, lease := redistest.Stopwatch(t), testkit.Must(rdb.PTTL(t.Context(), testkit.Keys(first)[0]).Result())
 	require.NoError(t, testkit.Within(t, "the waiter that lives has the lock", waiting))
-	t.Logf("%v after the lease", time.Since(ends))
-	require.Less(t, time.Since(ends), 100*time.Millisecond+slack)
+	t.Logf("%v after the lease", passed()-lease)
+	require.Less(t, passed()-lease, 100*time.Millisecond+slack)
 	require.NoError(t, next.Unlock(t.Context()))
 }

@@ -172,10 +172,10 @@ func costOfADeadWaiter(t *testing.T) time.Duration {
 	testkit.Eventually(t, "Redis has noticed", func() bool {
 		return len(server.Client(t).PubSubChannels(t.Context(), testkit.Channel(holder)+":*").Val()) <= 2 // the next one's, and the twin
 	})
-	start := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the waiter behind it has the lock", waiting))
-	cost := time.Since(start)
+	cost := passed()
 	require.NoError(t, next.Unlock(t.Context()))
 	cancel()
 	require.Error(t, testkit.Within(t, "the dead waiter leaves", lost))
@@ -214,10 +214,10 @@ func TestKilledWaitersAndThenTheHolderCostALease(t *testing.T) {
 	asked := testkit.Stats(t, rdb)["zrank"]
 	testkit.Eventually(t, "the last one has asked once more", func() bool { return testkit.Stats(t, rdb)["zrank"] > asked })
 	holder.Kill()
-	ends := time.Now().Add(testkit.Must(rdb.PTTL(t.Context(), testkit.Keys(next)[0]).Result()))
+	passed, lease := redistest.Stopwatch(t), testkit.Must(rdb.PTTL(t.Context(), testkit.Keys(next)[0]).Result())
 	require.NoError(t, testkit.Within(t, "the waiter that lives has the lock", waiting))
-	t.Logf("%v after the lease", time.Since(ends))
-	require.Less(t, time.Since(ends), 100*time.Millisecond+slack)
+	t.Logf("%v after the lease", passed()-lease)
+	require.Less(t, passed()-lease, 100*time.Millisecond+slack)
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
@@ -256,25 +256,25 @@ func costOfASilentWaiter(t *testing.T, terms string, killed bool) (cost time.Dur
 		testkit.AwaitSleepers(t, rdb, 0, next)
 		require.Equal(t, i+2, inLine(t, rdb, holder))
 	}
-	start := time.Now()
+	start, passed := time.Now(), redistest.Stopwatch(t)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.Len(t, testkit.Holders(t, rdb, holder.Name()), 1, "the child has it")
 	if killed {
 		child.Kill()
 	}
 	first := testkit.Within(t, "the next waiter has the lock", got)
-	cost = time.Since(start)
-	require.GreaterOrEqual(t, cost, 2900*time.Millisecond, "the child had it for a first term")
+	cost = passed()
+	require.GreaterOrEqual(t, time.Since(start), 2900*time.Millisecond, "the child had it for a first term")
 	if !killed {
 		require.NoError(t, child.Cmd.Process.Signal(syscall.SIGCONT))
 		<-time.After(100 * time.Millisecond) // for the child to do something wrong
 	}
-	freed := time.Now()
+	freed, since := time.Now(), passed()
 	require.NoError(t, first.Unlock(t.Context()))
 	for range cap(got) - 1 {
 		require.NoError(t, testkit.Within(t, "the others have it", got).Unlock(t.Context()))
 	}
-	cost += time.Since(freed)
+	cost += passed() - since
 	if !killed {
 		require.Greater(t, testkit.Must(strconv.ParseInt(child.Answer(), 10, 64)), freed.UnixNano())
 		child.Next()
@@ -290,14 +290,14 @@ func TestACutSubscriptionCostsLittle(t *testing.T) {
 			server := redistest.Start(t)
 			_, hold, _, got := queueing(t, server, "lock", 3)
 			require.NoError(t, server.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-			start := time.Now()
+			passed := redistest.Stopwatch(t)
 			require.NoError(t, hold.Unlock(t.Context()))
 			for range 3 {
 				next := testkit.Within(t, "a waiter has the lock", got)
 				require.NoError(t, next.err)
 				require.NoError(t, next.hold.Unlock(t.Context()))
 			}
-			return time.Since(start)
+			return passed()
 		})
 	}
 }
@@ -314,12 +314,12 @@ func testForceUnlockInLine(t *testing.T, kind string) {
 	server := redistest.Start(t)
 	lock, hold, _, got := queueing(t, server, kind, 2)
 	other := testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), lock.Name())
-	start := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.True(t, testkit.Must(other.ForceUnlock(t.Context())))
 	next := testkit.Within(t, "the first waiter has the lock", got)
 	require.NoError(t, next.err)
 	require.Zero(t, next.i)
-	require.Less(t, time.Since(start), slack)
+	require.Less(t, passed(), slack)
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	require.NoError(t, next.hold.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the second waiter has it", got).hold.Unlock(t.Context()))
@@ -332,7 +332,7 @@ func TestTheLineGoesOnAfterTheDeathOfAHolder(t *testing.T) {
 	name := testkit.NewName()
 	require.NoError(t, rdb.HSet(t.Context(), name, testkit.Stranger, 1).Err())
 	require.NoError(t, rdb.PExpire(t.Context(), name, 2*time.Second).Err())
-	start, got := time.Now(), make(chan *rlock.Hold, 2)
+	passed, got := redistest.Stopwatch(t), make(chan *rlock.Hold, 2)
 	for i := range 2 {
 		lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(name)
 		go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
@@ -340,7 +340,7 @@ func TestTheLineGoesOnAfterTheDeathOfAHolder(t *testing.T) {
 	}
 	for range 2 {
 		hold := testkit.Within(t, "a waiter has the lock", got)
-		require.Less(t, time.Since(start), 2*time.Second+slack)
+		require.Less(t, passed(), 2*time.Second+slack)
 		require.NoError(t, hold.Unlock(t.Context()))
 	}
 }

@@ -63,6 +63,7 @@ type cell struct {
 	result string
 	err    error
 	took   time.Duration
+	ran    time.Duration // the same without what the machine stood still
 }
 
 // atATime bounds how many faults are measured at a time. More of them would measure the machine.
@@ -135,9 +136,9 @@ func (c *cell) prepare(t *testing.T, w *world, n int) func() {
 	return func() {
 		ctx, cancel, opts := c.bound.context()
 		defer cancel()
-		start := time.Now()
+		start, ran := time.Now(), w.ran()
 		c.result, c.err = c.method.run(ctx, on, opts)
-		c.took = time.Since(start)
+		c.took, c.ran = time.Since(start), w.ran()-ran
 	}
 }
 

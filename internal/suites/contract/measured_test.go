@@ -37,7 +37,7 @@ func (c *cell) most() time.Duration {
 }
 
 // late reports whether a call outlasted its bound.
-func (c *cell) late() bool { return c.took >= c.most() }
+func (c *cell) late() bool { return c.ran >= c.most() }
 
 // check compares an outcome with what rlock promises. Nobody else has any of the locks.
 func (c *cell) check(t *testing.T, what string) {

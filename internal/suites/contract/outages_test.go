@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -23,6 +24,7 @@ type world struct {
 	works bool // before it fails
 	open  func() redis.UniversalClient
 	fail  func()
+	ran   func() time.Duration // see redistest.Stopwatch
 
 	closing []func()
 }
@@ -37,7 +39,7 @@ func (w *world) close(client *rlock.Client, rdb redis.UniversalClient) {
 
 func newWorld(t *testing.T, works bool, open func() redis.UniversalClient, fail, repair func()) *world {
 	t.Helper()
-	w := &world{works: works, open: open, fail: fail}
+	w := &world{works: works, open: open, fail: fail, ran: redistest.Stopwatch(t)}
 	t.Cleanup(func() {
 		if repair != nil {
 			repair()

@@ -17,36 +17,36 @@ import (
 func TestAVerbReturnsAtOnceWhenItsHoldIsOver(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
-	ends := map[string]func(t *testing.T, lock testkit.Locker, stop func()) (ended time.Time, err error){
-		"Unlock": func(t *testing.T, lock testkit.Locker, stop func()) (time.Time, error) {
+	ends := map[string]func(t *testing.T, lock testkit.Locker, stop func()) (passed func() time.Duration, err error){
+		"Unlock": func(t *testing.T, lock testkit.Locker, stop func()) (func() time.Duration, error) {
 			t.Helper()
 			require.NoError(t, lock.Lock(t.Context(), rlock.Lease(lease)))
 			stop()
-			return time.Now(), lock.Unlock(t.Context())
+			return redistest.Stopwatch(t), lock.Unlock(t.Context())
 		},
-		"a partial unlock": func(t *testing.T, lock testkit.Locker, stop func()) (time.Time, error) {
+		"a partial unlock": func(t *testing.T, lock testkit.Locker, stop func()) (func() time.Duration, error) {
 			t.Helper()
 			ctx := rlock.WithOwner(t.Context())
 			require.NoError(t, lock.Lock(ctx, rlock.Lease(lease)))
 			require.NoError(t, lock.Lock(ctx, rlock.Lease(lease)))
 			stop()
-			return time.Now(), lock.Unlock(ctx)
+			return redistest.Stopwatch(t), lock.Unlock(ctx)
 		},
-		"Hold.Unlock": func(t *testing.T, lock testkit.Locker, stop func()) (time.Time, error) {
+		"Hold.Unlock": func(t *testing.T, lock testkit.Locker, stop func()) (func() time.Duration, error) {
 			t.Helper()
 			hold, err := lock.Acquire(t.Context(), rlock.Lease(lease))
 			require.NoError(t, err)
 			stop()
-			return time.Now(), hold.Unlock(t.Context())
+			return redistest.Stopwatch(t), hold.Unlock(t.Context())
 		},
-		"Do": func(t *testing.T, lock testkit.Locker, stop func()) (ended time.Time, err error) {
+		"Do": func(t *testing.T, lock testkit.Locker, stop func()) (passed func() time.Duration, err error) {
 			t.Helper()
 			err = lock.Do(t.Context(), func(context.Context) error {
 				stop()
-				ended = time.Now()
+				passed = redistest.Stopwatch(t)
 				return nil
 			}, rlock.Lease(lease))
-			return ended, err
+			return passed, err
 		},
 	}
 	for kind, of := range testkit.Kinds {
@@ -55,12 +55,12 @@ func TestAVerbReturnsAtOnceWhenItsHoldIsOver(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				lock := of.Make(testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(5*time.Second), rlock.WithLogger(testkit.Discard)), testkit.NewName())
-				ended, err := end(t, lock, func() {
+				passed, err := end(t, lock, func() {
 					deadline := time.Now().Add(lease)
 					server.Pause()
 					time.Sleep(time.Until(deadline)) // the hold's deadline is earlier
 				})
-				took := time.Since(ended)
+				took := passed()
 				server.Resume()
 				require.ErrorIs(t, err, rlock.ErrLost)
 				require.NotErrorIs(t, err, rlock.ErrUnavailable)

@@ -111,9 +111,9 @@ func (d *disaster) check(t *testing.T, what string, l testkit.Locker, call testk
 		defer cancel()
 		defer time.AfterFunc(p.cancel, cancel).Stop()
 	}
-	began := time.Now()
+	passed := redistest.Stopwatch(t)
 	err := call(ctx, l, p.opts...)
-	took := time.Since(began)
+	took := passed()
 	outage := d.stays == ""
 	if err == nil || errors.Is(err, rlock.ErrUnavailable) != outage || errors.Is(err, rlock.ErrNotAcquired) {
 		t.Errorf("%s: %v", what, err)

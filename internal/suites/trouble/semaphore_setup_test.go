@@ -85,12 +85,12 @@ func TestASingleAttemptTriesASetUpOnce(t *testing.T) {
 		defer cancel()
 		readOnly(t, f)
 		for _, ctx := range []context.Context{t.Context(), ctx} {
-			start := time.Now()
+			passed := redistest.Stopwatch(t)
 			err := acquire(ctx, rlock.Wait(0))
 			require.ErrorIs(t, err, rlock.ErrUnavailable)
 			require.ErrorContains(t, err, "READONLY")
 			require.NotContains(t, err.Error(), "outcome unknown", "a set-up does not count")
-			require.Less(t, time.Since(start), testkit.ALongTime/10)
+			require.Less(t, passed(), testkit.ALongTime/10)
 		}
 	})
 }
@@ -166,9 +166,9 @@ func TestAHandOverOfPermitsWithoutAReply(t *testing.T) {
 		lost := f.Proxy.DropReply(1, evals)
 		require.NoError(t, hold.Unlock(t.Context()))
 		testkit.Within(t, "the hand-over has no reply", lost.Met())
-		start := time.Now()
+		passed := redistest.Stopwatch(t)
 		require.NoError(t, testkit.Within(t, "the waiter has it", next).Unlock(t.Context()))
-		require.Less(t, time.Since(start), 2*time.Second, "it does not wait for the line to notice")
+		require.Less(t, passed(), 2*time.Second, "it does not wait for the line to notice")
 		require.NoError(t, most.Unlock(t.Context()))
 		testkit.Eventually(t, "all are back", func() bool { return testkit.Must(sem.AvailablePermits(t.Context())) == permitsInAll })
 		require.False(t, log.Contains("not given back"), "%s: %s", sort, log)
@@ -189,9 +189,9 @@ func TestWhatNoReplicaAcknowledgesDoesNotWaitForOne(t *testing.T) {
 			return testkit.Second(f.Client.NewSemaphore(testkit.NewName(), rlock.Total(1)).Acquire(t.Context(), o))
 		},
 	} {
-		start := time.Now()
+		passed := redistest.Stopwatch(t)
 		require.ErrorIs(t, call(rlock.Wait(300*time.Millisecond)), rlock.ErrUnavailable, what)
-		require.Less(t, time.Since(start), acks, "%s returns after a fifth of the command timeout", what)
+		require.Less(t, passed(), acks, "%s returns after a fifth of the command timeout", what)
 	}
 }
 
@@ -201,9 +201,9 @@ func TestAnAwaitThatMayNotWaitAsksOnce(t *testing.T) {
 	f.Server.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.ALongTime)
 	defer cancel()
-	start := time.Now()
+	passed := redistest.Stopwatch(t)
 	require.ErrorIs(t, f.Client.NewCountDownLatch(testkit.NewName()).Await(ctx, rlock.Wait(0)), rlock.ErrUnavailable)
-	require.Less(t, time.Since(start), testkit.ALongTime/2)
+	require.Less(t, passed(), testkit.ALongTime/2)
 }
 
 // refusesLate checks that the refusal of a semaphore that is gone stands, although there is no time left to set it up again. Redis answers

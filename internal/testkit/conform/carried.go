@@ -91,7 +91,7 @@ func holdFromLooksOutward(f *fixture) {
 }
 
 func borrowedHold(f *fixture) {
-	lock := f.lock(rlock.WithWatchdogTimeout(1500 * time.Millisecond))
+	lock := f.lock(rlock.WithWatchdogTimeout(steady))
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
 	ctx, token := hold.Context(), hold.Token()

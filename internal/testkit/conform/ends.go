@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -142,15 +143,18 @@ func doNamesPhase(f *fixture) {
 func errorNamesAge(f *fixture) {
 	client := f.client()
 	lock, rival := f.newLock(client, f.name), f.newRival(client, f.name)
-	require.NoError(f, rival.Lock(f.Context()))
+	const wait = 600 * time.Millisecond
 	start := time.Now()
-	err := lock.Lock(f.Context(), rlock.Wait(600*time.Millisecond))
+	require.NoError(f, rival.Lock(f.Context()))
+	err := lock.Lock(f.Context(), rlock.Wait(wait))
 	require.ErrorIs(f, err, rlock.ErrNotAcquired)
 	require.Regexp(f, `not acquired: held by this process for \d+\.\ds`, err.Error())
 	var age float64
 	_, text, _ := strings.Cut(err.Error(), "held by this process for ")
 	require.NoError(f, testkit.Second(fmt.Sscanf(text, "%fs", &age)))
-	require.InDelta(f, time.Since(start).Seconds(), age, 1)
+	const rounded = 0.051
+	require.GreaterOrEqual(f, age, wait.Seconds()-rounded)
+	require.LessOrEqual(f, age, time.Since(start).Seconds()+rounded)
 	ok, err := lock.TryLock(f.Context())
 	require.NoError(f, err)
 	require.False(f, ok)
@@ -165,7 +169,7 @@ func selfDeadlockLogged(f *fixture) {
 	lock := f.lock(rlock.WithLogger(log.Logger()))
 	ctx, cancel := context.WithCancel(f.Context())
 	defer cancel()
-	start := time.Now()
+	passed := redistest.Stopwatch(f)
 	err := lock.Do(ctx, func(context.Context) error {
 		var wg sync.WaitGroup
 		for range 3 {
@@ -177,7 +181,7 @@ func selfDeadlockLogged(f *fixture) {
 			})
 		}
 		testkit.Eventually(f, "the self-deadlock is logged", func() bool { return log.Contains("possible self-deadlock") })
-		if since := time.Since(start); since > 2*time.Second {
+		if since := passed(); since > 2*time.Second {
 			f.Errorf("logged after %v", since)
 		}
 		wg.Wait()

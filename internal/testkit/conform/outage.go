@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -27,14 +28,14 @@ func silenceIsNotContention(f *fixture) {
 		took time.Duration
 	}
 	outcomes := make(chan outcome)
-	calls := 0
+	calls, passed := 0, redistest.Stopwatch(f)
 	call := func(what string, verb testkit.Verb, d time.Duration) {
 		calls++
 		l := f.newLock(client, testkit.NewName())
 		go func() {
-			began := time.Now()
+			began := passed()
 			err := verb(f.Context(), l, rlock.Wait(d))
-			outcomes <- outcome{what, err, time.Since(began)}
+			outcomes <- outcome{what, err, passed() - began}
 		}()
 	}
 	for what, verb := range testkit.Verbs {

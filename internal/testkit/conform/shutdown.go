@@ -3,7 +3,6 @@ package conform
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +20,7 @@ func stopping(f *fixture, ctx context.Context, client *rlock.Client, hold *rlock
 
 // shutdownTells has the holders told and the waiters end, while the locks stay held and are renewed.
 func shutdownTells(f *fixture) {
-	client := f.client(rlock.WithWatchdogTimeout(2 * time.Second))
+	client := f.client(rlock.WithWatchdogTimeout(steady))
 	lock := f.newLock(client, f.name)
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
@@ -40,8 +39,8 @@ func shutdownTells(f *fixture) {
 	require.ErrorIs(f, err, rlock.ErrClosed)
 
 	deadline := hold.Deadline()
-	testkit.Eventually(f, "the lock is renewed beyond two leases", func() bool {
-		return hold.Deadline().After(deadline.Add(4 * time.Second))
+	testkit.Eventually(f, "the lock is renewed for longer than its lease", func() bool {
+		return hold.Deadline().After(deadline.Add(steady))
 	})
 	require.NoError(f, hold.Err())
 	select {

@@ -78,7 +78,7 @@ func TestSchemata(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "program")
 	build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, ".")
 	build.Dir = root
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	build.Env = append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for i, want := range []string{"hi b1 1b1", "hi a1 1a1", "hi a1 2b1", "hi a2 1b1", "ho b1 1b1", "hi a1 1b1"} {

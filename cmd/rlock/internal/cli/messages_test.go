@@ -132,10 +132,10 @@ func TestFailuresNameWhatWasAskedOfWhom(t *testing.T) {
 				if args[0] == "run" {
 					args = append(args, "--", "echo", "ran")
 				}
-				began := time.Now()
+				passed := redistest.Stopwatch(t)
 				code, out, errs := command(t, "127.0.0.1:1", args...)
 				// Also on a busy machine, that is less than what a client of Redis takes by itself.
-				require.Less(t, time.Since(began), 15*time.Second, args)
+				require.Less(t, passed(), 15*time.Second, args)
 				if args[0] == "doctor" && c.code == exitFailed { // it has codes of its own for what Redis denies, and findings
 					require.NotZero(t, code, args)
 					continue
