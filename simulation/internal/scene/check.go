@@ -312,8 +312,8 @@ func (w *worker) leaves(h *holder, err error) {
 	w.outlasts(h, err)
 	h.p.occupies(len(h.of.atoms()))
 	w.drop(h)
-	if err == nil {
-		w.offers(h)
+	for _, a := range h.p.waitFor(h.of) {
+		a.offered = a.offered || err == nil
 	}
 	if h.atLeast > 0 && err == nil {
 		h.of.untold = time.Now().Add(h.atLeast + 35*time.Second)

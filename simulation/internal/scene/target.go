@@ -42,7 +42,6 @@ type target struct {
 	freeSince time.Time              // as the watch sees it; zero means that it is not free
 	kept      time.Time              // until when the lock is kept by AtLeast
 	untold    time.Time              // until when waiters need not notice that the lock is free
-	heldUntil map[*process]time.Time // until when an owner of a process that is over could rely on it
 	dropped   map[*process]time.Time // until when a process may have it through a hold that its program dropped
 	deleting  time.Time              // when somebody began to delete it for the last time
 	deleted   time.Time              // when that was done

@@ -18,15 +18,16 @@ type attempt struct {
 	token rlock.Token // the greatest then
 
 	// The mutex of the run guards these.
-	shared      bool // somebody else in the process had the target, or wanted it, meanwhile
-	mixed       bool // its process used locks otherwise meanwhile
-	first       bool // nobody else in the process wanted the target then
-	offered     bool // its process has unlocked the target since
-	passed      int  // how many writers have had the target since a reader wants it
-	troubled    bool // its process was once not reached
-	looks, free int  // how often the watch saw it wait, and the target free then
-	told        bool // of a lost wake-up
-	alone       bool // nobody else has the target or wants it, and Redis has nobody
+	shared      bool      // somebody else in the process had the target, or wanted it, meanwhile
+	mixed       bool      // its process used locks otherwise meanwhile
+	first       bool      // nobody else in the process wanted the target then
+	offered     bool      // its process has unlocked the target since
+	passed      int       // how many writers have had the target since a reader wants it
+	until       time.Time // for how long an owner of its process could rely on the target that has none there any more
+	troubled    bool      // its process was once not reached
+	looks, free int       // how often the watch saw it wait, and the target free then
+	told        bool      // of a lost wake-up
+	alone       bool      // nobody else has the target or wants it, and Redis has nobody
 }
 
 // holder is an owner that believes to hold a target.

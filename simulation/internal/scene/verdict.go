@@ -302,7 +302,7 @@ func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || slices.Contains([]string{kindMulti, kindRed, kindElection}, t.kind) {
 		return
 	}
-	until := t.heldUntil[a.p]
+	until := a.until
 	for _, h := range t.inside {
 		switch {
 		case h.p != a.p:
@@ -330,22 +330,21 @@ func (h *holder) until() time.Time {
 	return h.deadline
 }
 
-// endsHere notes until when an owner could rely on what it has, for the attempts of its process. The run must be locked.
+// endsHere notes until when an owner could rely on what it has, for those of its process who wait for it. The run must be locked.
 func (h *holder) endsHere() {
-	for _, t := range h.of.atoms() {
-		if t.heldUntil == nil {
-			t.heldUntil = make(map[*process]time.Time)
-		}
-		t.heldUntil[h.p] = later(t.heldUntil[h.p], h.until())
+	for _, a := range h.p.waitFor(h.of) {
+		a.until = later(a.until, h.until())
 	}
 }
 
-// offers notes that an owner is about to unlock, which may give its target to those of its process who wait for it, or to others. The run must be
-// locked.
-func (w *worker) offers(h *holder) {
-	for _, t := range w.wanted {
+// waitFor returns the attempts of a process that want what a target has. The run must be locked.
+func (p *process) waitFor(of *target) (all []*attempt) {
+	for _, t := range p.wanted {
 		for _, a := range t.waiting {
-			a.offered = a.offered || a.p == h.p && t.meets(h.of)
+			if a.p == p && t.meets(of) {
+				all = append(all, a)
+			}
 		}
 	}
+	return all
 }
