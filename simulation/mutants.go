@@ -280,7 +280,7 @@ var about = []struct {
 	{`^F10$`, func(s *scene.Scene) bool { return s.Total && kind("semaphore")(s) && s.Faults.Late > 0 }},
 	{`^M64$`, func(s *scene.Scene) bool { return kind("red")(s) && s.Faults.Slow > 0 }},
 	{`^table L\.4a$`, func(s *scene.Scene) bool {
-		return nemesis("stop")(s) && s.Workers > 1 && kind("rw")(s) && s.Pause < 10*time.Second
+		return nemesis("stop")(s) && s.Workers > 4 && kind("rw")(s) && s.Pause < 10*time.Second
 	}},
 	{`^table line 23$`, func(s *scene.Scene) bool {
 		return calm(s) && s.Workers > 1 && s.Faults.Pool == 0 && kind("^(lock|fenced)$")(s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -32,10 +33,20 @@ const (
 	failed               // there was no reply, or an error
 )
 
+// sort is what a question is for.
+type sort uint8
+
+const (
+	acquires sort = iota
+	prepares      // it sets a semaphore up: another one follows if it has no reply soon
+	inquires      // the client asks about a waiter that sleeps
+	releases      // which a group also sends for a member that a message has granted it
+)
+
 // question is what a process asked about a lock.
 type question struct {
 	sent, over time.Time
-	prepares   bool // it sets a semaphore up: then another one follows if it has no reply soon
+	sort       sort
 	told       told
 	err        *rlockfault.Error // of a question that failed
 }
@@ -52,17 +63,22 @@ type inquest struct {
 	questions map[subject][]*question
 }
 
-// asking has the scripts whose replies say whether the caller has the lock.
-var asking = sync.OnceValue(func() map[*wire.Script]bool {
-	scripts := make(map[*wire.Script]bool)
-	kinds := []*wire.Kind{wire.Permit, wire.PlainPermit}
-	for _, k := range wire.Kinds {
-		kinds = append(kinds, k)
+// sorts has the scripts that are questions.
+var sorts = sync.OnceValue(func() map[*wire.Script]sort {
+	scripts := map[*wire.Script]sort{wire.Others["set up"]: prepares}
+	add := func(s sort, all ...*wire.Script) {
+		for _, script := range all {
+			if script != nil {
+				scripts[script] = s
+			}
+		}
 	}
-	for _, k := range kinds {
-		scripts[k.Acquire] = true
-		if k.Line != nil {
-			scripts[k.Line.Acquire], scripts[k.Line.Yield] = true, true
+	for _, k := range append(slices.Collect(maps.Values(wire.Kinds)), wire.Permit, wire.PlainPermit) {
+		add(acquires, k.Acquire)
+		if add(releases, k.Release); k.Line != nil {
+			add(acquires, k.Line.Acquire, k.Line.Yield)
+			add(releases, k.Line.Release)
+			add(inquires, k.Line.Inquire)
 		}
 	}
 	return scripts
@@ -71,29 +87,45 @@ var asking = sync.OnceValue(func() map[*wire.Script]bool {
 // witness returns what is told of the calls of a client.
 func (q *inquest) witness(client int) func(c *wire.Call) func(r wire.Reply) {
 	return func(c *wire.Call) func(wire.Reply) {
-		acquires, prepares := asking()[c.Script], c.Script == wire.Others["set up"]
-		if !acquires && !prepares {
+		s, known := sorts()[c.Script]
+		if !known {
 			return nil
 		}
-		one, of := &question{sent: time.Now(), prepares: prepares}, subject{client, c.Key()}
+		var asked []*question
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.questions[of] = append(q.questions[of], one)
+		for i := 0; i == 0 || s == inquires && i < len(c.Keys); i += 2 { // an inquiry is about several locks, of which each has two keys
+			lock, _ := c.Keys[i].(string)
+			one, of := &question{sent: time.Now(), sort: s}, subject{client, lock}
+			asked, q.questions[of] = append(asked, one), append(q.questions[of], one)
+		}
 		return func(r wire.Reply) {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			one.over, one.err = time.Now(), r.Err
-			switch {
-			case r.Err != nil:
-				one.told = failed
-			case prepares:
-				one.told = answered
-			case r.Acquired():
-				one.told = got
-			default:
-				one.told = refused
+			for i, one := range asked {
+				one.hears(&r, i)
 			}
 		}
+	}
+}
+
+// hears notes the reply to a question, which is one of several of a call.
+func (q *question) hears(r *wire.Reply, i int) {
+	if q.sort == inquires && r.Err != nil {
+		return // the waiter asks by itself, and the inquiry stays without an outcome
+	}
+	q.over, q.err = time.Now(), r.Err
+	switch {
+	case r.Err != nil:
+		q.told = failed
+	case q.sort == inquires && r.List[i] >= 0:
+		q.told = refused
+	case q.sort == prepares, q.sort == inquires, q.sort == releases && r.N == 0:
+		q.told = answered
+	case q.sort == releases, r.Acquired():
+		q.told = got
+	default:
+		q.told = refused
 	}
 }
 
@@ -151,15 +183,19 @@ func learn(all []question, in time.Duration) (k known) {
 	var events []event
 	for i := range all {
 		q := &all[i]
+		if q.sort == releases {
+			continue
+		}
 		if events = append(events, event{q.sent, nil}); q.told != nothing {
 			events = append(events, event{q.over, q})
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	for _, e := range events {
-		if e.of != nil {
+		switch {
+		case e.of != nil:
 			k.hear(e.of, in)
-		} else if k.open.IsZero() {
+		case k.open.IsZero():
 			k.open = e.at
 		}
 	}
@@ -169,10 +205,12 @@ func learn(all []question, in time.Duration) (k known) {
 // hear notes the outcome of a question.
 func (k *known) hear(q *question, in time.Duration) {
 	k.ever = k.ever || q.told == refused
-	if q.prepares {
+	if q.sort == prepares {
 		in = min(in, commandTimeout/5-instant)
 	}
 	switch {
+	case q.sort == inquires: // a waiter that woke meanwhile does not learn of the refusal
+		k.open, k.unsure = time.Time{}, k.unsure || q.told == refused && !k.refused
 	case q.over.Sub(q.sent) > in, q.told == got, q.err != nil && q.err.Code == "MOVED": // which rlock may follow
 		k.unsure = true
 	case q.told == answered:
@@ -262,7 +300,10 @@ func (w *worker) judgesMulti(a *attempt, c promises.Call) {
 func (w *worker) members(a *attempt, in time.Duration) (all []known) {
 	for i := range w.clients {
 		for _, t := range a.of.atoms() {
-			all = append(all, learn(w.inquest.since(subject{i, t.name}, a.asked), in))
+			said := w.inquest.since(subject{i, t.name}, a.asked)
+			k := learn(said, in)
+			k.unsure = k.unsure || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
+			all = append(all, k)
 		}
 	}
 	return all

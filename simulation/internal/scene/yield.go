@@ -62,9 +62,9 @@ func (r *run) yields(h *holder, stand map[string]time.Time) {
 	}
 }
 
-// passedBy is how many writers may have a lock before a reader for which they wait: the one that has it when the reader comes, the one to which
-// it gives the lock before the reader has asked, and one more for a reader that is slow.
-const passedBy = 3
+// passedBy is how many writers may have a lock before a reader for which they wait. Two or three are usual: the one that has it when the reader comes, and
+// those to which it passes before the reader has asked.
+const passedBy = 12
 
 // waitsFor counts the writers that had a lock since readers wait for it, and checks that these are few: one that leaves lets them in. The run
 // must be locked.
