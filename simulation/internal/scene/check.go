@@ -211,7 +211,6 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		w.finds(a, false)
 		return
 	}
-	w.waitsFor(h)
 	w.raises(h, token, a.token)
 	w.lasts(h)
 	w.yields(h, stand)

@@ -22,7 +22,6 @@ type attempt struct {
 	mixed       bool      // its process used locks otherwise meanwhile
 	first       bool      // nobody else in the process wanted the target then
 	offered     bool      // its process has unlocked the target since
-	passed      int       // how many writers have had the target since a reader wants it
 	until       time.Time // for how long an owner of its process could rely on the target that has none there any more
 	troubled    bool      // its process was once not reached
 	looks, free int       // how often the watch saw it wait, and the target free then

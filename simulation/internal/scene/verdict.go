@@ -264,7 +264,9 @@ func (w *worker) inquires(a *attempt) {
 // judges compares the error of an attempt with what it was told. The run must be locked.
 func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err error) {
 	const floor = commandTimeout / 5
-	w.judgesLocal(a, c, floor)
+	if here := (*rlockfault.HeldHereError)(nil); !errors.As(err, &here) { // a hold of which only its owner knows, perhaps
+		w.judgesLocal(a, c, floor)
+	}
 	if err == nil || c.Class == promises.Closing || !w.apart(a) || errors.Is(err, rlockfault.ErrLate) || errors.Is(err, rlock.ErrNotReplicated) {
 		return
 	}

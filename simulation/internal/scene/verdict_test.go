@@ -139,24 +139,3 @@ func TestVerdictsOfRedLocksBite(t *testing.T) {
 		"contention of which a member spoke later": {after(rlock.ErrNotAcquired, 50*ms, refused, nothing, nothing), ""},
 	})
 }
-
-// TestReadersWhoWaitAreNotPassed has writers pass a reader that waits for one of them.
-func TestReadersWhoWaitAreNotPassed(t *testing.T) {
-	t.Parallel()
-	writers := func(n int) func(r *run, a, b *worker) {
-		return func(r *run, a, b *worker) {
-			yielding := &target{kind: kindYieldingRW, name: "yielding"}
-			r.wanted = append(r.wanted, yielding)
-			a.asks(plan{of: yielding, permits: 1, reads: true})
-			for range n {
-				h := enter(b, plan{of: yielding, permits: 1}, 0)
-				b.leaves(h, nil)
-				b.unlocked(h, nil, nil, time.Now().Add(time.Second), 0)
-			}
-		}
-	}
-	bite(t, map[string]breach{
-		"few writers":  {writers(passedBy), ""},
-		"many writers": {writers(passedBy + 1), "writer preference: p0 wants to read yielding"},
-	})
-}

@@ -62,28 +62,6 @@ func (r *run) yields(h *holder, stand map[string]time.Time) {
 	}
 }
 
-// passedBy is how many writers may have a lock before a reader for which they wait. Two or three are usual: the one that has it when the reader comes, and
-// those to which it passes before the reader has asked.
-const passedBy = 12
-
-// waitsFor counts the writers that had a lock since readers wait for it, and checks that these are few: one that leaves lets them in. The run
-// must be locked.
-func (r *run) waitsFor(h *holder) {
-	if h.of.kind != kindYieldingRW || h.reads {
-		return
-	}
-	for _, o := range h.of.waiting {
-		if !o.reads || o.shared || o.mixed {
-			continue
-		}
-		o.passed++
-		calm := !r.Unsafe && len(r.Denied)+len(r.Nemeses) == 0 && !r.faulty() && r.Faults.Panic == 0 && r.Topology != topologyCluster
-		if o.passed == passedBy+1 && calm {
-			r.brokenf("writer preference: %v wants to read %s since %v, and %d writers had it meanwhile", o.p, h.of.name, r.at(o.asked), o.passed)
-		}
-	}
-}
-
 // readable reports whether others read a lock whose readers yield, and no writer waits, so that each reader may join them.
 func (r *run) readable(t *target) bool {
 	if t.kind != kindYieldingRW {
