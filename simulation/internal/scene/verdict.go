@@ -249,7 +249,7 @@ func (w *worker) apart(a *attempt) bool {
 	return seen && !a.shared && !a.mixed && !w.ended && w.ctx.Err() == nil && w.pausedSince(a.asked) == 0
 }
 
-// begins an inquest into an attempt. The run must be locked.
+// inquires begins an inquest into an attempt. The run must be locked.
 func (w *worker) inquires(a *attempt) {
 	if a.mixed = w.busy > 0; a.shared || a.mixed {
 		return
