@@ -36,8 +36,7 @@ func (h *Heap[T, M]) Due(now M) T {
 }
 
 // Alarm returns when the first item is due, or zero if an alarm for that moment or an earlier one was returned before. An
-// alarm that comes for nothing is cheaper than an alarm that is always exact: an item that comes and goes all day does not
-// move it.
+// alarm that comes for nothing is cheaper than an alarm that is always exact: an item that comes and goes all day does not move it.
 func (h *Heap[T, M]) Alarm() M {
 	if len(h.items) == 0 {
 		return 0

@@ -63,8 +63,7 @@ func (a *Acquisition) Done() <-chan struct{} {
 	return a.ending.Done()
 }
 
-// Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before. Zero means that there is
-// none.
+// Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before. Zero means that there is none.
 func (a *Acquisition) Deadline() clock.Instant {
 	defer a.grant.table.lock().Unlock()
 	if a.handle.Kind.Lasting {

@@ -22,7 +22,6 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) (
 	if why == Closed && !t.bars(a, now) {
 		why = ByNews // it slept when the client began to shut down
 	}
-	t.stir(a)
 	switch waits := a.phase == queued || a.phase == resting; {
 	case a.phase == claiming && why >= Ended:
 		a.Last = t.concludes(a, now)

@@ -74,6 +74,32 @@ func TestAWaiterAsksByItself(t *testing.T) {
 	}
 }
 
+// TestNewsThatChangesNothingEndsNoInquiry wakes a waiter because a hold of its process is over, while an inquiry about it is under way, or yet to
+// be sent. The hold had the lock before the waiter was heard, so that only the inquiry sees that the lock is free.
+func TestNewsThatChangesNothingEndsNoInquiry(t *testing.T) {
+	t.Parallel()
+	now := start.Add(time.Second)
+	for _, sent := range []bool{true, false} {
+		table, a := asleep(t)
+		var n notice.List
+		var i *Inquiry
+		table.inquireAt(a, now, &n) // as once its subscription is confirmed
+		if sent {
+			i = inquire(t, table, now)
+		}
+		s := table.Wake(a, ByNews, now, &n)
+		require.Equal(t, Sleep, s.Do)
+		require.Negative(t, s.Pause, "it needs no timer, as before")
+		if !sent {
+			i = inquire(t, table, now)
+		}
+		table.Inquired(i, now, wire.Reply{List: []int64{-1}}, now, &n)
+		require.Len(t, a.bell.C(), 1)
+		require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
+		require.Empty(t, table.asleep.All())
+	}
+}
+
 // TestAnInquiryWithoutAReplyIsAnOutage ends waits while an inquiry has no reply.
 func TestAnInquiryWithoutAReplyIsAnOutage(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,9 @@ func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List)
 	t.choose(a, now)
 	if why != ByTime {
 		if pause := a.way.idle(t, a, why, now); pause > 0 {
+			if a.place.Pause > 0 { // its client asks for it: news that changes nothing does not end that
+				pause = -1
+			}
 			return t.rest(a, pause, n)
 		}
 		if _, line := a.way.(lineWay); line && why == ByMessage && a.place.Pause > 0 && !a.place.Unsure {
@@ -26,6 +29,7 @@ func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List)
 			}
 		}
 	}
+	t.stir(a)
 	a.askAt = 0
 	return t.question(a, asking, now, n)
 }

@@ -62,7 +62,7 @@ func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
 
 // stir ends that.
 func (t *Table) stir(a *Attempt) {
-	a.inquiry = 0
+	a.inquiry, a.place.Pause = 0, 0
 	t.asleep.Remove(a)
 }
 

@@ -218,8 +218,7 @@ type Grant struct {
 
 	first Acquisition // mostly the only one; the others are in rare
 
-	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
-	// acquisitions.
+	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before acquisitions.
 	turns   queue.Turns
 	attempt *Attempt // of a pending grant of a shared owner
 	rare    *rarely  // nil means that the grant has nothing of this

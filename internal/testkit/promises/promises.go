@@ -26,7 +26,8 @@
 // context ends by its deadline. Only it has fleets, whose turns and hand-offs it measures, and a share of calls that may be late.
 // It measures how long a lock was free, and how long Redis kept it for nobody, from intervals: it cannot look at Redis and at the owners in
 // one moment. The simulation can, so it alone checks that a refusal has a cause, that each owner has a quarter of its lease left, what AtLeast
-// keeps, what a turn costs in commands, and each key that is left. Both check shutdowns: the torture by when they return, the simulation by
+// keeps, what a turn costs in commands, and each key that is left. It also sees what the network told each process, so it alone compares the error of
+// a call with that. Both check shutdowns: the torture by when they return, the simulation by
 // whom they tell and what they leave.
 package promises
 

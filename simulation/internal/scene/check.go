@@ -34,10 +34,11 @@ func (w *worker) asks(p plan) *attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.accompany(a, vacant)
+	a.first = true
 	for _, other := range w.wanted {
 		for _, o := range other.waiting {
 			if o.p == a.p && other.meets(p.of) {
-				a.shared, o.shared = true, true
+				a.shared, o.shared, a.first = true, true, false
 			}
 		}
 	}
@@ -45,6 +46,7 @@ func (w *worker) asks(p plan) *attempt {
 		a.shared = a.shared || time.Now().Before(t.dropped[a.p]) || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
 	}
 	p.of.waiting = append(p.of.waiting, a)
+	w.inquires(a)
 	return a
 }
 
@@ -107,6 +109,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 			w.checks().Silence(call, 0)
 		}
 	}
+	w.judges(ctx, a, call, err)
 	known := err == nil || call.Class != promises.Neither || ctx.Err() != nil || w.isFull(err)
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
@@ -306,8 +309,11 @@ func (w *worker) leaves(h *holder, err error) {
 	h.ends = true
 	w.writes(h.of, h.reads)
 	w.outlasts(h, err)
-	h.p.busy += len(h.of.atoms())
+	h.p.occupies(len(h.of.atoms()))
 	w.drop(h)
+	for _, a := range h.p.waitFor(h.of) {
+		a.offered = a.offered || err == nil
+	}
 	if h.atLeast > 0 && err == nil {
 		h.of.untold = time.Now().Add(h.atLeast + 35*time.Second)
 	}
@@ -326,7 +332,7 @@ func (w *worker) leaves(h *holder, err error) {
 func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h.p.busy -= len(h.of.atoms())
+	h.p.occupies(-len(h.of.atoms()))
 	w.touch(h.of)
 	w.writes(h.of, h.reads)
 	if h.p.dead() {

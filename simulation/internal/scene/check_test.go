@@ -192,7 +192,7 @@ func TestCheckersBite(t *testing.T) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
 			a.leaves(h, nil)
 			x := b.asks(plan{of: find(r, "fenced"), permits: 1, try: true})
-			time.Sleep(s / 10)
+			hears(b, subject{0, "fenced"}, refused, s/10)
 			a.unlocked(h, nil, nil, time.Now().Add(s), s/20)
 			b.answered(b.ctx, x, rlock.ErrNotAcquired)
 			r.linearizable()
@@ -200,7 +200,9 @@ func TestCheckersBite(t *testing.T) {
 		"a refusal because of an owner": {func(r *run, a, b *worker) {
 			time.Sleep(10 * s)
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
-			b.answered(b.ctx, b.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)
+			x := b.asks(plan{of: find(r, "fair"), permits: 1, try: true})
+			hears(b, subject{0, "fair"}, refused, 0)
+			b.answered(b.ctx, x, rlock.ErrNotAcquired)
 		}, ""},
 		"an unlock that ends with its context": {func(r *run, a, _ *worker) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)

@@ -26,7 +26,8 @@ type process struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	self simseed.Process // its goroutines and timers
+	self    simseed.Process // its goroutines and timers
+	inquest inquest
 
 	// The mutex of the run guards these.
 	ended         bool   // it was closed, or shut down
@@ -66,7 +67,7 @@ func (p *process) healthy() bool {
 // start starts one more process.
 func (r *run) start(seed uint64) {
 	r.mu.Lock()
-	p := &process{run: r, index: len(r.processes)}
+	p := &process{run: r, index: len(r.processes), inquest: inquest{questions: make(map[subject][]*question)}}
 	r.mu.Unlock()
 	p.ctx, p.cancel = context.WithCancel(r.stop)
 	p.observer = &observer{panicking: r.panicking(panicObserver, seed)}
@@ -74,6 +75,9 @@ func (r *run) start(seed uint64) {
 	opts := append([]rlock.Option{rlock.WithLogger(slog.New(log)), rlock.WithObserver(p.observer)}, r.Options...)
 	for _, server := range r.servers {
 		p.links = append(p.links, server.NewLink(p.String()))
+	}
+	for i, l := range p.links { // in a group, the first one stands for all
+		l.Watch(p.inquest.witness(i))
 	}
 	for i, open := range r.drivers(p.links) {
 		var made any

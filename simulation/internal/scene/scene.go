@@ -41,6 +41,7 @@ type Scene struct {
 	Denied    []string      // rights that the user of rlock lacks
 	Identity  bool          // clients have identities, which they write
 	Monitor   bool          // somebody receives what is published on all channels
+	Gathers   bool          // calls wait for others, with which they go to the server
 	Lazy      bool          // locks go to the next owner of a process without a command
 	Forgets   bool          // owners drop their holds now and then
 	MaxHold   time.Duration // see [rlock.WithMaxHold]; zero means no limit

@@ -131,7 +131,7 @@ func (s *Scene) shorten() {
 func (s *Scene) drawOptions(r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0:
-		s.Options = append(s.Options, rlock.WithAutoPipeline(0))
+		s.Options, s.Gathers = append(s.Options, rlock.WithAutoPipeline(0)), true
 	case 1:
 		s.Options, s.Lazy = append(s.Options, rlock.WithLazyHandOver()), true
 	case 2:

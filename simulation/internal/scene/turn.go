@@ -18,11 +18,15 @@ type attempt struct {
 	token rlock.Token // the greatest then
 
 	// The mutex of the run guards these.
-	shared      bool // somebody else in the process had the target, or wanted it, meanwhile
-	troubled    bool // its process was once not reached
-	looks, free int  // how often the watch saw it wait, and the target free then
-	told        bool // of a lost wake-up
-	alone       bool // nobody else has the target or wants it, and Redis has nobody
+	shared      bool      // somebody else in the process had the target, or wanted it, meanwhile
+	mixed       bool      // its process used locks otherwise meanwhile
+	first       bool      // nobody else in the process wanted the target then
+	offered     bool      // its process has unlocked the target since
+	until       time.Time // for how long an owner of its process could rely on the target that has none there any more
+	troubled    bool      // its process was once not reached
+	looks, free int       // how often the watch saw it wait, and the target free then
+	told        bool      // of a lost wake-up
+	alone       bool      // nobody else has the target or wants it, and Redis has nobody
 }
 
 // holder is an owner that believes to hold a target.
@@ -185,7 +189,19 @@ func (w *worker) unlocksTwice(h *holder, hold *rlock.Hold, first error) {
 func (r *run) occupied(p *process, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.busy += n
+	p.occupies(n)
+}
+
+// occupies is the same. The run must be locked.
+func (p *process) occupies(n int) {
+	if p.busy += n; n <= 0 {
+		return
+	}
+	for _, t := range p.wanted {
+		for _, a := range t.waiting {
+			a.mixed = a.mixed || a.p == p
+		}
+	}
 }
 
 // extend lengthens the lease.
@@ -205,6 +221,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	began := time.Now()
 	w.mu.Lock()
 	h.ends, h.of.untold = true, began.Add(2*h.ticket)
+	h.endsHere()
 	w.mu.Unlock()
 	w.occupied(w.process, 1)
 	w.trace.Note("%v exports %s", w.process, h.of.name)
@@ -291,6 +308,7 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 
 // drop forgets a holder. The run must be locked.
 func (r *run) drop(h *holder) {
+	h.endsHere()
 	for _, t := range h.of.atoms() {
 		t.inside = slices.DeleteFunc(t.inside, func(o *holder) bool { return o == h })
 	}

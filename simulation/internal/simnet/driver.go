@@ -105,6 +105,8 @@ func (p *parcels) add(to *Link, index int, full, asked bool) {
 
 func (d *Driver) pipe(at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
 	sent := time.Now()
+	over, tell := false, d.routes.links[0].witnessed(calls)
+	defer func() { tell(out, over) }() // also if code of the application panics
 	var next parcels
 	for i := range calls {
 		if n, ok := at.(node); ok {
@@ -121,6 +123,7 @@ func (d *Driver) pipe(at driver.Node, calls []wire.Call, acks *driver.Acks, out 
 	for i := range out {
 		out[i].Took = time.Since(sent)
 	}
+	over = true
 }
 
 // sendAll sends parcels at the same time. It returns those that are to be sent now, because a script is not known, or keys are elsewhere.

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Link is the network between one process and one server. It is safe for concurrent use.
@@ -17,6 +20,7 @@ type Link struct {
 	peer   bool // of another library than rlock, which does not know that its commands may be repeated
 
 	executed atomic.Int64
+	witness  Witness // nil means none
 
 	mu    sync.Mutex
 	dead  bool
@@ -32,6 +36,36 @@ func (s *Server) NewLink(process string) *Link {
 	l := &Link{server: s, name: process, index: uint64(len(s.links)), drawn: make(map[uint64]uint64)}
 	s.links = append(s.links, l)
 	return l
+}
+
+// Witness is told of each call of a process when that sends it. The function that it returns, unless that is nil, is told of the reply when
+// the process gets that.
+type Witness func(c *wire.Call) func(r wire.Reply)
+
+// Watch sets the witness of the calls of a driver that is opened with the link, or with several links of which it is the first. It must be
+// called before.
+func (l *Link) Watch(w Witness) { l.witness = w }
+
+// witnessed tells the witness of calls. The function that it returns tells it of the replies; over says whether there are any.
+func (l *Link) witnessed(calls []wire.Call) func(out []wire.Reply, over bool) {
+	if l.witness == nil {
+		return func([]wire.Reply, bool) {}
+	}
+	replied := make([]func(wire.Reply), len(calls))
+	for i := range calls {
+		replied[i] = l.witness(&calls[i])
+	}
+	return func(out []wire.Reply, over bool) {
+		for i, f := range replied {
+			switch {
+			case f == nil:
+			case over:
+				f(out[i])
+			default:
+				f(driver.Failed(inDoubt(errReset)))
+			}
+		}
+	}
 }
 
 // Executed is how many commands of the process were executed, without those whose script the server did not know.

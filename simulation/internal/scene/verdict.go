@@ -1,0 +1,393 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	rlockfault "github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// What a call that acquires nothing has to say follows from what it was told last: the rules L.2 to L.6, L.15 and L.16. The network knows what
+// a process asked, and what it was told, so the verdict on a call needs nothing that rlock knows. It is for calls that share their lock with
+// nobody in their process: all questions about the lock are theirs.
+
+// instant is how much two moments may differ that are the same to rlock.
+const instant = time.Millisecond
+
+// told is what a process was told.
+type told uint8
+
+const (
+	nothing  told = iota // there is no reply yet
+	refused              // others have the lock
+	got                  // it has the lock
+	answered             // something that is not about the lock
+	failed               // there was no reply, or an error
+)
+
+// sort is what a question is for.
+type sort uint8
+
+const (
+	acquires sort = iota
+	prepares      // it sets a semaphore up: another one follows if it has no reply soon
+	inquires      // the client asks about a waiter that sleeps
+	releases      // which a group also sends for a member that a message has granted it
+)
+
+// question is what a process asked about a lock.
+type question struct {
+	sent, over time.Time
+	sort       sort
+	told       told
+	err        *rlockfault.Error // of a question that failed
+}
+
+// subject is a lock, and which client of a process asks for it.
+type subject struct {
+	client int
+	lock   string
+}
+
+// inquest has the questions of a process. It is safe for concurrent use.
+type inquest struct {
+	mu        sync.Mutex // a leaf
+	questions map[subject][]*question
+}
+
+// sorts has the scripts that are questions.
+var sorts = sync.OnceValue(func() map[*wire.Script]sort {
+	scripts := map[*wire.Script]sort{wire.Others["set up"]: prepares}
+	add := func(s sort, all ...*wire.Script) {
+		for _, script := range all {
+			if script != nil {
+				scripts[script] = s
+			}
+		}
+	}
+	for _, k := range append(slices.Collect(maps.Values(wire.Kinds)), wire.Permit, wire.PlainPermit) {
+		add(acquires, k.Acquire)
+		if add(releases, k.Release); k.Line != nil {
+			add(acquires, k.Line.Acquire, k.Line.Yield)
+			add(releases, k.Line.Release)
+			add(inquires, k.Line.Inquire)
+		}
+	}
+	return scripts
+})
+
+// witness returns what is told of the calls of a client.
+func (q *inquest) witness(client int) func(c *wire.Call) func(r wire.Reply) {
+	return func(c *wire.Call) func(wire.Reply) {
+		s, known := sorts()[c.Script]
+		if !known {
+			return nil
+		}
+		var asked []*question
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for i := 0; i == 0 || s == inquires && i < len(c.Keys); i += 2 { // an inquiry is about several locks, of which each has two keys
+			lock, _ := c.Keys[i].(string)
+			one, of := &question{sent: time.Now(), sort: s}, subject{client, lock}
+			asked, q.questions[of] = append(asked, one), append(q.questions[of], one)
+		}
+		return func(r wire.Reply) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			for i, one := range asked {
+				one.hears(&r, i)
+			}
+		}
+	}
+}
+
+// hears notes the reply to a question, which is one of several of a call.
+func (q *question) hears(r *wire.Reply, i int) {
+	if q.sort == inquires && r.Err != nil {
+		return // the waiter asks by itself, and the inquiry stays without an outcome
+	}
+	q.over, q.err = time.Now(), r.Err
+	switch {
+	case r.Err != nil:
+		q.told = failed
+	case q.sort == inquires && r.List[i] >= 0:
+		q.told = refused
+	case q.sort == prepares, q.sort == inquires, q.sort == releases && r.N == 0:
+		q.told = answered
+	case q.sort == releases, r.Acquired():
+		q.told = got
+	default:
+		q.told = refused
+	}
+}
+
+// forget forgets the questions about a lock that are over.
+func (q *inquest) forget(of subject) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.questions[of] = slices.DeleteFunc(q.questions[of], func(one *question) bool { return one.told != nothing })
+}
+
+// since returns the questions about a lock that were sent since a moment.
+func (q *inquest) since(of subject, from time.Time) (all []question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, one := range q.questions[of] {
+		if !one.sent.Before(from) {
+			all = append(all, *one)
+		}
+	}
+	return all
+}
+
+// known is what a call knows of a lock.
+type known struct {
+	ever    bool              // it was refused once
+	refused bool              // the latest reply, unless a question has failed since
+	err     *rlockfault.Error // of the latest question, if that failed
+	open    time.Time         // when the oldest question was sent that has had no outcome; zero means that there is none
+	unsure  bool              // only rlock can tell what the latest reply is worth
+}
+
+// String is what is known for a reader of the log.
+func (k *known) String() string {
+	text := "it was never refused"
+	switch {
+	case k.err != nil:
+		text = "its latest question failed: " + k.err.Error()
+	case k.refused:
+		text = "it was refused"
+	case k.ever:
+		text = "it was refused once"
+	}
+	if !k.open.IsZero() {
+		text += fmt.Sprintf(", and a question has had no reply for %v", time.Since(k.open))
+	}
+	return text
+}
+
+// learn returns what a call knows whose questions these are. A reply that took longer than in may have come too late for it.
+func learn(all []question, in time.Duration) (k known) {
+	type event struct {
+		at time.Time
+		of *question // that has an outcome; nil means that one is sent
+	}
+	var events []event
+	for i := range all {
+		q := &all[i]
+		if q.sort == releases {
+			continue
+		}
+		if events = append(events, event{q.sent, nil}); q.told != nothing {
+			events = append(events, event{q.over, q})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	for _, e := range events {
+		switch {
+		case e.of != nil:
+			k.hear(e.of, in)
+		case k.open.IsZero():
+			k.open = e.at
+		}
+	}
+	return k
+}
+
+// hear notes the outcome of a question.
+func (k *known) hear(q *question, in time.Duration) {
+	k.ever = k.ever || q.told == refused
+	if q.sort == prepares {
+		in = min(in, commandTimeout/5-instant)
+	}
+	switch {
+	case q.sort == inquires: // a waiter that woke meanwhile does not learn of the refusal
+		k.open, k.unsure = time.Time{}, k.unsure || q.told == refused && !k.refused
+	case q.over.Sub(q.sent) > in, q.told == got, q.err != nil && q.err.Code == "MOVED": // which rlock may follow
+		k.unsure = true
+	case q.told == answered:
+		k.open, k.err, k.unsure = time.Time{}, nil, false
+	case q.told == refused:
+		*k = known{ever: true, refused: true}
+	default:
+		*k = known{ever: k.ever, err: q.err}
+	}
+}
+
+// says returns what a call has to say that ends now. It is not certain where a moment decides, or rlock alone knows. An empty class means
+// that nothing is known.
+func (k *known) says(floor time.Duration) (c promises.Class, certain bool) {
+	silent := time.Duration(0)
+	if !k.open.IsZero() {
+		silent = time.Since(k.open)
+	}
+	switch {
+	case k.unsure, k.err != nil && !k.err.Unavailable():
+		return "", false
+	case k.err != nil:
+		return promises.Outage, true
+	case silent > floor-instant:
+		return promises.Outage, silent > floor+instant
+	case k.refused:
+		return promises.Contention, true
+	}
+	return "", true
+}
+
+// apart reports whether an attempt was the only one of its process that had to do with its locks, and whether all is seen that it did.
+// The run must be locked.
+func (w *worker) apart(a *attempt) bool {
+	seen := w.Faults.Pool == 0 && !w.Gathers && len(w.Denied) == 0
+	return seen && !a.shared && !a.mixed && !w.ended && w.ctx.Err() == nil && w.pausedSince(a.asked) == 0
+}
+
+// inquires begins an inquest into an attempt. The run must be locked.
+func (w *worker) inquires(a *attempt) {
+	if a.mixed = w.busy > 0; a.shared || a.mixed {
+		return
+	}
+	for _, t := range a.of.atoms() {
+		for i := range w.clients {
+			w.inquest.forget(subject{i, t.name})
+		}
+	}
+}
+
+// judges compares the error of an attempt with what it was told. The run must be locked.
+func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err error) {
+	const floor = commandTimeout / 5
+	if here := (*rlockfault.HeldHereError)(nil); !errors.As(err, &here) { // a hold of which only its owner knows, perhaps
+		w.judgesLocal(a, c, floor)
+	}
+	if err == nil || c.Class == promises.Closing || !w.apart(a) || errors.Is(err, rlockfault.ErrLate) || errors.Is(err, rlock.ErrNotReplicated) {
+		return
+	}
+	switch a.of.kind {
+	case kindElection, kindLatch:
+	case kindMulti:
+		w.judgesMulti(a, c)
+	case kindRed:
+		w.judgesRed(a, c, floor)
+	default:
+		k := learn(w.inquest.since(subject{0, a.of.name}, a.asked), commandTimeout*2)
+		want, certain := k.says(floor)
+		if want == "" {
+			if want = promises.Outage; errors.Is(ctx.Err(), context.Canceled) {
+				want = promises.Neither
+			}
+		}
+		if certain && c.Class != want {
+			w.brokenf("error: %v was told %s about %s, instead of %s: %v; %v", w.process, c.Class, a.of.name, want, err, &k)
+		}
+	}
+}
+
+// judgesMulti checks that a member of a multi lock has refused if that was refused. Its other errors depend on the order in which it asks. The
+// run must be locked.
+func (w *worker) judgesMulti(a *attempt, c promises.Call) {
+	if c.Class == promises.Contention && !slices.ContainsFunc(w.members(a, 2*commandTimeout), func(k known) bool { return k.ever }) {
+		w.brokenf("error: %v was told %s about %s, of which no member has refused it: %v", w.process, c.Class, a.of.name, c.Err)
+	}
+}
+
+// members returns what the call for a group knows of each of its members.
+func (w *worker) members(a *attempt, in time.Duration) (all []known) {
+	for i := range w.clients {
+		for _, t := range a.of.atoms() {
+			said := w.inquest.since(subject{i, t.name}, a.asked)
+			k := learn(said, in)
+			k.unsure = k.unsure || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// judgesRed compares the error of a red lock with what its members said. A member has little time for a reply, of which a later one counts for
+// nothing. The run must be locked.
+func (w *worker) judgesRed(a *attempt, c promises.Call, floor time.Duration) {
+	const in = 45 * time.Millisecond
+	all := w.members(a, in)
+	refuse, may, fail := 0, 0, 0
+	for _, k := range all {
+		class, certain := k.says(floor)
+		switch {
+		case certain && class == promises.Contention:
+			refuse++
+		case certain && class == promises.Outage && k.open.IsZero():
+			fail++
+			continue
+		}
+		if k.ever {
+			may++
+		}
+	}
+	switch spare := len(all) - (len(all)/2 + 1); {
+	case c.Class != promises.Contention && refuse > spare:
+		w.brokenf("error: %v was told %s about %s, which %d of %d members refuse: %v", w.process, c.Class, a.of.name, refuse, len(all), c.Err)
+	case c.Class == promises.Contention && (fail > 0 && may <= spare || may+fail == 0):
+		w.brokenf("error: %v was told %s about %s, of which %d of %d members refuse, and %d fail: %v", w.process, c.Class, a.of.name, may, len(all), fail, c.Err)
+	}
+}
+
+// judgesLocal checks that an attempt which was refused because of a hold of its own process, and by nobody else, does not say so when that hold
+// is long over: as after its process was stopped. The run must be locked.
+func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
+	t := a.of
+	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || slices.Contains([]string{kindMulti, kindRed, kindElection}, t.kind) {
+		return
+	}
+	until := a.until
+	for _, h := range t.inside {
+		switch {
+		case h.p != a.p:
+		case h.blind || h.err() == nil:
+			return
+		default:
+			until = later(until, h.until())
+		}
+	}
+	said := slices.ContainsFunc(w.inquest.since(subject{0, t.name}, a.asked), func(q question) bool { return q.told == refused })
+	// Redis may keep the lock a little longer than its owner may rely on it.
+	if over := time.Since(until) - floor - time.Second; !said && !until.IsZero() && over > 0 {
+		w.brokenf("error: %v was told %s about %s because of a hold that was over %v before: %v", w.process, c.Class, t.name, time.Since(until), c.Err)
+	}
+}
+
+// until returns until when an owner may rely on what it has.
+func (h *holder) until() time.Time {
+	switch {
+	case h.blind:
+		return time.Now().Add(h.watchdog())
+	case h.term != nil:
+		return h.term()
+	}
+	return h.deadline
+}
+
+// endsHere notes until when an owner could rely on what it has, for those of its process who wait for it. The run must be locked.
+func (h *holder) endsHere() {
+	for _, a := range h.p.waitFor(h.of) {
+		a.until = later(a.until, h.until())
+	}
+}
+
+// waitFor returns the attempts of a process that want what a target has. The run must be locked.
+func (p *process) waitFor(of *target) (all []*attempt) {
+	for _, t := range p.wanted {
+		for _, a := range t.waiting {
+			if a.p == p && t.meets(of) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
