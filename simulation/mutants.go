@@ -285,9 +285,9 @@ var about = []struct {
 	{`^table stop 6$`, func(s *scene.Scene) bool { return len(s.Nemeses) == 1 && nemesis("shutdown")(s) && s.Faults.Late == 0 }},
 	{`^M3[567]$|^table stop|table/shutdown`, nemesis("shutdown")},
 	{`^C10$`, func(s *scene.Scene) bool { return nemesis("restore")(s) && kind("plain")(s) }},
-	{`^table ghost 2$`, calm},
-	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 }},
-	{`^table S\.14[ab]$`, func(s *scene.Scene) bool { return s.Faults.Slow > 0 && s.Faults.SlowMax > 500*time.Millisecond }},
+	{`^table ghost 2$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 }},
+	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
+	{`^table (S\.14[ab]|free 5)$`, slow},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
 	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
 	{`^table 8$`, func(s *scene.Scene) bool {
@@ -295,23 +295,22 @@ var about = []struct {
 	}},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
-	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 }},
+	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 && s.Hold < time.Second }},
 	{`^M6$`, func(s *scene.Scene) bool {
 		return nemesis("break|deaf")(s) && s.Workers == 1 && kind("semaphore|rw")(s)
 	}},
-	{`^M15$|^table 7$`, func(s *scene.Scene) bool {
-		return calm(s) && s.Workers > 2 && s.Faults.Latency > 8*time.Millisecond && s.Hold < 100*time.Millisecond
+	{`^table 10$`, func(s *scene.Scene) bool {
+		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1
 	}},
-	{`^M41$|^table line 1$`, func(s *scene.Scene) bool {
-		return len(s.Nemeses) == 0 && s.Workers > 1 && s.Faults.SlowMax > 200*time.Millisecond && s.Faults.Late == 0 && s.Hold < time.Second
-	}},
+	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return s.HandsOver && s.Workers > 1 && slow(s) && s.Hold < time.Second }},
+	{`^M41$|^table (line 1|K1)$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
+	{`^table fair [34]$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
 	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
 	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
 	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},
 	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
-	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T[147]|N\.8b?|K[35]|line (14|18|19)|fair [34])$`, func(s *scene.Scene) bool {
-		return s.Faults.Late > 0
-	}},
+	{`^table (T[14]|N\.8b|K[35]|line 1[89])$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 || nemesis("clog")(s) }},
+	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T7|N\.8|line 14)$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 }},
 	{`lua/fair_|table/seats`, kind("fair")},
 	{`lua/semaphore_|table/permits`, kind("^semaphore")},
 	{`lua/plain_`, kind("plain")},
@@ -325,6 +324,11 @@ var about = []struct {
 
 // calm reports whether nothing strikes, and no command fails.
 func calm(s *scene.Scene) bool { return len(s.Nemeses) == 0 && s.Faults.Slow == 0 }
+
+// slow reports whether replies may take most of a short lease.
+func slow(s *scene.Scene) bool {
+	return s.Faults.Slow > 0 && s.Faults.SlowMax > 500*time.Millisecond || nemesis("clog")(s)
+}
 
 // nemesis returns whether a scene has a nemesis.
 func nemesis(of string) func(*scene.Scene) bool {

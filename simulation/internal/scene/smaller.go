@@ -114,7 +114,9 @@ func (s *Scene) extras() (all []extra) {
 		{s.Forgets, extra{"forgets", func() { s.Forgets = false }}},
 		{s.Identity, extra{"identity", func() { s.Identity = false }}},
 		{len(s.Denied) > 0, extra{"denied", func() { s.Denied = nil }}},
-		{len(s.Options) > 1, extra{"options", func() { s.Options, s.MaxHold, s.Acks, s.Broadcast, s.Lazy = s.Options[:1], 0, 0, false, false }}}, // the first one is of every scene
+		{len(s.Options) > 1, extra{"options", func() {
+			s.Options, s.MaxHold, s.FairWait, s.Acks, s.Broadcast, s.Lazy, s.HandsOver = s.Options[:1], 0, 0, 0, false, false, false
+		}}}, // the first one is of every scene
 	} {
 		if e.has {
 			all = append(all, e.extra)
