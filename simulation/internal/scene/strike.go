@@ -264,8 +264,8 @@ func (s strike) force() {
 	if slices.Contains(s.Nemeses, nemesisClock) {
 		return // where Redis's clock was set back, what was freed seems older than the hold: a renewal tells of the loss
 	}
-	for _, h := range mine {
-		if err == nil && forced && !h.ends && h.err() == nil {
+	for _, h := range mine { // of which one may have become blind meanwhile
+		if err == nil && forced && !h.ends && !h.blind && h.err() == nil {
 			s.brokenf("force: %v freed %s by force, and its own hold goes on", s.p, t.name)
 		}
 	}

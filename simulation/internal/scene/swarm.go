@@ -127,9 +127,10 @@ func (s *Scene) shorten() {
 	}
 }
 
-// drawOptions draws how releases and calls are sent. A waiter that a late command takes out of a fair queue stays missing, as a wake-up does.
+// drawOptions draws how releases and calls are sent. A waiter that a late command takes out of a fair queue stays missing, as a wake-up does. If
+// those before it die, it asks only when its wait says.
 func (s *Scene) drawOptions(r *rand.Rand) {
-	if s.Faults.Late > 0 && (s.wants(kindFair) || s.wants(kindFencedFair)) && !s.Broadcast && s.Peers == 0 && len(s.Denied) == 0 {
+	if s.Faults.Late > 0 && (s.wants(kindFair) || s.wants(kindFencedFair)) && !s.Broadcast && s.Peers+len(s.Denied)+len(s.Nemeses) == 0 {
 		s.FairWait = time.Hour
 		s.Options = append(s.Options, rlock.WithFairWait(s.FairWait))
 	}
