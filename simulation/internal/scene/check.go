@@ -90,6 +90,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 		w.finds(a, refused)
 		w.writes(a.of, a.reads)
 	}
+	if err == nil && w.missed(a.asked) { // it may have been given the target before, and not have noticed
+		w.finds(a, false)
+	}
 	if w.dead() {
 		return
 	}

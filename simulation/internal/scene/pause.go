@@ -51,6 +51,12 @@ func (p *process) pausedSince(t time.Time) (longest time.Duration) {
 	return longest
 }
 
+// missed reports whether the process was stopped since a moment, or its connections hung for long: what it was told meanwhile may have been over
+// when it heard of that. The run must be locked.
+func (p *process) missed(t time.Time) bool {
+	return slices.ContainsFunc(slices.Concat(p.pauses, p.clogs), func(s span) bool { return !s.to.Before(t) })
+}
+
 // isPaused reports whether the process is stopped, or has just continued and may not have noticed yet what it missed. The run must be locked.
 func (p *process) isPaused() bool {
 	n := len(p.pauses)
