@@ -91,6 +91,9 @@ func (r *run) strays(t *target, field string, down bool) {
 		return
 	}
 	if p.busy > 0 { // perhaps with this; but what it no longer had before, it does not get again
+		if field != s.Holder {
+			*s = stray{shown: s.shown}
+		}
 		return
 	}
 	next := s.See(r.moment(now), field, false)

@@ -50,6 +50,8 @@ func (r *run) watch() {
 		for _, t := range r.locks {
 			if fields[t] != "" {
 				r.strays(t, fields[t], down)
+			} else {
+				t.stray.Stray = promises.Stray{}
 			}
 			r.notices(t)
 			for _, h := range t.inside {
