@@ -128,6 +128,7 @@ func TestTheErrorOfAnUnlockHasOneClass(t *testing.T) {
 		"lost, and denied":            {errs: []error{nil, errDenied}, lost: true, want: fault.ErrLost},
 		"red, two broken":             {errs: []error{errBroken, errBroken, nil}, red: true, want: fault.ErrUnavailable},
 		"red, one gone, two broken":   {errs: []error{fault.ErrLost, errBroken, errBroken}, red: true, want: fault.ErrUnavailable},
+		"red, one gone, one broken":   {errs: []error{fault.ErrLost, errBroken, nil}, red: true, want: fault.ErrUnavailable},
 		"red, two gone, one broken":   {errs: []error{fault.ErrLost, errBroken, fault.ErrLost}, red: true, want: fault.ErrLost},
 		"red, one lost, two broken":   {errs: []error{nil, errBroken, errBroken}, lost: true, red: true, want: fault.ErrUnavailable},
 		"red, one lost, the next too": {errs: []error{nil, fault.ErrLost, errBroken}, lost: true, red: true, want: fault.ErrLost},

@@ -85,9 +85,9 @@ func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
 	if left > len(u.members)-a.group.need {
 		return false, false
 	}
-	// A member whose unlock succeeded was held until then, and so excluded others.
-	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.succeeded)
-	return !wasLost, wasLost
+	// A member whose unlock succeeded was held until then, and so excluded others. So may have one whose unlock has had no answer.
+	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(func(i int) bool { return u.members[i] != nil && !u.gone(i) })
+	return !wasLost && (!gone || a.hadQuorum(u.succeeded)), wasLost
 }
 
 // abandon ends a request that cannot go on. It releases the members that it has in the background.

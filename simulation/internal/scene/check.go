@@ -52,7 +52,11 @@ func (w *worker) asks(p plan) *attempt {
 
 // accompany notes whether somebody else has what an attempt wants, or wants it, and tells those of the attempt. The run must be locked.
 func (r *run) accompany(a *attempt, vacant bool) {
-	a.alone = vacant && r.Servers <= 1 && r.Peers == 0 && !r.Unsafe && time.Now().After(r.disturbed)
+	a.alone = vacant && r.Servers <= 1 && r.Peers == 0 && !r.Unsafe && r.settled()
+	since := 5 * time.Second
+	if r.onlyStops() { // nothing else delays what was begun
+		since = 100*time.Millisecond + 20*r.Faults.Latency
+	}
 	for _, w := range r.wanted {
 		if !w.meets(a.of) {
 			continue
@@ -62,7 +66,7 @@ func (r *run) accompany(a *attempt, vacant bool) {
 		}
 	}
 	for _, t := range a.of.atoms() {
-		a.alone = a.alone && !slices.ContainsFunc(t.inside, (*holder).believes) && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
+		a.alone = a.alone && !slices.ContainsFunc(t.inside, (*holder).believes) && time.Since(t.last) > since && time.Now().After(t.untold) && time.Now().After(t.kept)
 		t.last = time.Now()
 	}
 }
@@ -87,6 +91,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if err != nil || w.dead() {
 		w.finds(a, refused)
 		w.writes(a.of, a.reads)
+	}
+	if err == nil && w.missed(a.asked) { // it may have been given the target before, and not have noticed
+		w.finds(a, false)
 	}
 	if w.dead() {
 		return
@@ -123,7 +130,10 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if call.Class == promises.Outage && w.hasIt(a) {
 		w.brokenf("error: an outage was reported although an owner of %v has %s: %v", w.process, a.of.name, err)
 	}
-	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
+	if call.Class == promises.Outage && !a.limited() && ctx.Err() == nil && !a.of.group() && !errors.Is(err, rlock.ErrNotReplicated) {
+		w.brokenf("error: an outage ended a call of %v for %s, which nothing limits: %v", w.process, a.of.name, err)
+	}
+	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && w.settled() {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
 }

@@ -11,6 +11,7 @@ const (
 	nemesisBreak    = "break"    // a process's subscription connections are reset
 	nemesisDeaf     = "deaf"     // they are cut without a word, and the server counts the subscribers for a while
 	nemesisCut      = "cut"      // nothing passes between a process and the servers
+	nemesisClog     = "clog"     // some connections of a process hang in one direction
 	nemesisHang     = "hang"     // a server answers nothing
 	nemesisFlush    = "flush"    // a server forgets all scripts
 	nemesisRestart  = "restart"  // a server stops, and starts again with its data
@@ -39,7 +40,8 @@ const (
 
 var (
 	safeNemeses = []string{
-		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose, nemesisStop,
+		nemesisBreak, nemesisDeaf, nemesisCut, nemesisClog, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull,
+		nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose, nemesisStop,
 	}
 	departures    = []string{nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose} // of a process, of which the others hear nothing
 	groupNemeses  = []string{nemesisLag, nemesisSwitch, nemesisSlot}
@@ -85,7 +87,7 @@ func (r *run) strike(random *rand.Rand) {
 			s.pauses()
 		case slices.Contains(groupNemeses, what):
 			s.regroup(what)
-		case what == nemesisBreak || what == nemesisDeaf || what == nemesisCut:
+		case slices.Contains([]string{nemesisBreak, nemesisDeaf, nemesisCut, nemesisClog}, what):
 			s.network(what)
 		default:
 			s.end(what, len(all))

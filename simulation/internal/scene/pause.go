@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
@@ -12,11 +13,18 @@ func (s strike) pauses() {
 	if !simseed.Deterministic {
 		return
 	}
-	d := s.upTo(5 * time.Second)
-	if s.random.IntN(2) == 0 {
+	var d time.Duration
+	switch s.random.IntN(3) {
+	case 0: // as on a busy machine: too short for a lease to end that is renewed
+		d = logarithmic(s.random, time.Millisecond, time.Second)
+		s.disturb(d + 2*time.Second)
+	case 1: // of the leases, only first terms end
+		d = s.upTo(5 * time.Second)
+		s.disturb(d + 12*time.Second)
+	case 2:
 		d = s.upTo(watchdogTimeout + 10*time.Second)
+		s.disturb(leasesEnd + 12*time.Second)
 	}
-	s.disturb(max(d, leasesEnd) + 12*time.Second)
 	s.mu.Lock()
 	s.p.pauses = append(s.p.pauses, span{time.Now(), time.Now().Add(d)})
 	for _, t := range s.wanted {
@@ -30,7 +38,7 @@ func (s strike) pauses() {
 	time.Sleep(d)
 	s.p.self.Continue()
 	s.trace.Note("%v continues, after %v", s.p, d)
-	time.Sleep(4 * time.Second)
+	time.Sleep(min(4*time.Second, 4*d))
 }
 
 // pausedSince returns the longest time for which the process was stopped since a moment. The run must be locked.
@@ -41,6 +49,12 @@ func (p *process) pausedSince(t time.Time) (longest time.Duration) {
 		}
 	}
 	return longest
+}
+
+// missed reports whether the process was stopped since a moment, or its connections hung for long: what it was told meanwhile may have been over
+// when it heard of that. The run must be locked.
+func (p *process) missed(t time.Time) bool {
+	return slices.ContainsFunc(slices.Concat(p.pauses, p.clogs), func(s span) bool { return !s.to.Before(t) })
 }
 
 // isPaused reports whether the process is stopped, or has just continued and may not have noticed yet what it missed. The run must be locked.
@@ -57,10 +71,10 @@ func (p *process) resumed() (t time.Time) {
 	return t
 }
 
-// outlasted reports whether the process was stopped for so long since an owner got its target that the lease may have ended: a renewal had to
-// come within the first term, and then a third of the lease after the one before. The run must be locked.
+// outlasted reports whether the process was stopped, or its connections hung, for so long since an owner got its target that the lease may have
+// ended: a renewal had to come within the first term, and then a third of the lease after the one before. The run must be locked.
 func (h *holder) outlasted() bool {
-	for _, pause := range h.p.pauses {
+	for _, pause := range slices.Concat(h.p.pauses, h.p.clogs) {
 		first := pause.from.Sub(h.since) < firstTerm+commandTimeout && pause.to.Sub(pause.from) > time.Second
 		if pause.to.After(h.asked) && (first || pause.to.Sub(pause.from) > h.watchdog()/2) {
 			return true
@@ -73,4 +87,20 @@ func (h *holder) outlasted() bool {
 // hold, if it has one. The run must be locked.
 func (h *holder) late() bool {
 	return h.p.pausedSince(h.asked) > 0 && (h.blind || h.err() != nil)
+}
+
+// onlyStops reports whether nothing strikes but that processes are stopped.
+func (s *Scene) onlyStops() bool {
+	return len(s.Nemeses) > 0 && !slices.ContainsFunc(s.Nemeses, func(n string) bool { return n != nemesisStop })
+}
+
+// settled reports whether nothing is under way that a nemesis has delayed: none strikes, or only stops do, and every process runs and has nothing
+// under way. The run must be locked.
+func (r *run) settled() bool {
+	if !r.onlyStops() {
+		return time.Now().After(r.disturbed)
+	}
+	return !slices.ContainsFunc(r.processes, func(p *process) bool {
+		return p.busy > 0 || len(p.pauses) > 0 && time.Now().Before(p.pauses[len(p.pauses)-1].to)
+	})
 }

@@ -33,6 +33,7 @@ type process struct {
 	ended         bool   // it was closed, or shut down
 	cuts          []span // in which nothing passed between it and the server
 	pauses        []span // in which it was stopped; the present one may be longer
+	clogs         []span // in which some of its connections hung for longer than a first term
 	died          time.Time
 	odd           time.Time         // since when its gauges say something else than its workers
 	stopping      time.Time         // when its shutdown began; zero means that none is under way

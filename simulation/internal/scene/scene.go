@@ -43,8 +43,10 @@ type Scene struct {
 	Monitor   bool          // somebody receives what is published on all channels
 	Gathers   bool          // calls wait for others, with which they go to the server
 	Lazy      bool          // locks go to the next owner of a process without a command
+	HandsOver bool          // locks stay in a process for some turns
 	Forgets   bool          // owners drop their holds now and then
 	MaxHold   time.Duration // see [rlock.WithMaxHold]; zero means no limit
+	FairWait  time.Duration // see [rlock.WithFairWait]; zero means the default
 
 	Unsafe   bool          // Redis may forget: locks may be lost, and two owners may be inside
 	WakeUp   time.Duration // how long a free lock with waiters may stay free
@@ -101,6 +103,7 @@ type run struct {
 	res        Result
 	locks      []*target // those of the scene, and the members of its multi locks
 	wanted     []*target // those of the scene
+	lines      []*line
 	latches    map[string]*latch
 	processes  []*process
 	leaders    []*leader

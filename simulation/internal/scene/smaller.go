@@ -115,7 +115,8 @@ func (s *Scene) extras() (all []extra) {
 		{s.Identity, extra{"identity", func() { s.Identity = false }}},
 		{len(s.Denied) > 0, extra{"denied", func() { s.Denied = nil }}},
 		{len(s.Options) > 1, extra{"options", func() {
-			s.Options, s.MaxHold, s.Acks, s.Broadcast, s.Lazy, s.Gathers = s.Options[:1], 0, 0, false, false, false
+			s.Options, s.MaxHold, s.FairWait, s.Acks, s.Broadcast = s.Options[:1], 0, 0, 0, false
+			s.Lazy, s.Gathers, s.HandsOver = false, false, false
 		}}}, // the first one is of every scene
 	} {
 		if e.has {

@@ -85,9 +85,15 @@ func (r *run) strays(t *target, field string, down bool) {
 			t.relic = field // a command that is executed late may meet data without the tombstone of its holder
 		}
 	}
-	if p == nil || down || r.forgetting || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
+	if p == nil || down || r.forgetting || p.ended || !p.healthy() || p.claims(t) || t.excuses(field) || now.Before(t.kept) || field == t.relic ||
 		now.Before(r.disturbed) && !r.Unsafe {
 		*s = stray{shown: s.shown}
+		return
+	}
+	if p.busy > 0 { // perhaps with this; but what it no longer had before, it does not get again
+		if field != s.Holder {
+			*s = stray{shown: s.shown}
+		}
 		return
 	}
 	next := s.See(r.moment(now), field, false)
@@ -110,7 +116,7 @@ func (r *run) haunts(t *target, p *process) {
 
 // delays reports whether after a nemesis a server may learn late of what a process did, or that it is dead.
 func delays(nemesis string) bool {
-	return slices.Contains([]string{nemesisDeaf, nemesisCut, nemesisHang, nemesisRestart, nemesisLoading, nemesisFull}, nemesis)
+	return slices.Contains([]string{nemesisDeaf, nemesisCut, nemesisClog, nemesisHang, nemesisRestart, nemesisLoading, nemesisFull}, nemesis)
 }
 
 // claims reports whether somebody in the process has a lock, or acquires the members of a group, of which it may have the lock already. The
@@ -170,4 +176,10 @@ func (r *run) graves() {
 			}
 		})
 	}
+}
+
+// excuses reports whether a holder in Redis may have a lock without an owner: after an adoption that failed, only that of the ticket. The run must
+// be locked.
+func (t *target) excuses(field string) bool {
+	return time.Now().Before(t.untold) && (field == t.ticketed || !t.untold.Equal(t.unadopted))
 }

@@ -21,6 +21,20 @@ func TestCheckersBiteOnStrays(t *testing.T) {
 				time.Sleep(glance)
 			}
 		}, "stray"},
+		"a lock that is kept for nobody, in a process that unlocks others now and then": {func(r *run, a, _ *worker) {
+			for i := range 80 {
+				a.occupied(a.process, 1-i%2*2)
+				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+				time.Sleep(glance)
+			}
+		}, "stray"},
+		"a lock that is being unlocked": {func(r *run, a, _ *worker) {
+			a.occupied(a.process, 1)
+			for range 40 {
+				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+				time.Sleep(glance)
+			}
+		}, ""},
 		"a lock that a late command takes after Redis has forgotten its holder": {func(r *run, a, _ *worker) {
 			r.keptAfterForgetting(a, 10*s)
 		}, ""},
@@ -66,7 +80,7 @@ func TestCheckersBiteOnStrays(t *testing.T) {
 			r.disturbed = time.Now().Add(time.Hour)
 			enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
 			time.Sleep(s)
-			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1}), unavailable)
+			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1, try: true}), unavailable)
 		}, ""},
 		"a lock that is acquired during a shutdown": {func(r *run, a, _ *worker) {
 			a.stopping = time.Now()

@@ -57,7 +57,29 @@ func (s strike) network(what string) {
 		}
 		s.disturb(d + 8*time.Second)
 		time.Sleep(d + 4*time.Second)
+	case nemesisClog:
+		s.clog()
 	}
+}
+
+// clog has some connections of the process hang in one direction: commands are carried out long after they were sent, and after later ones, or
+// their replies come late. Others pass meanwhile. Sometimes that takes longer than the command timeout, but less than two thirds of any lease
+// that is renewed.
+func (s strike) clog() {
+	d := logarithmic(s.random, 20*time.Millisecond, outage)
+	if s.random.IntN(4) == 0 {
+		d = commandTimeout + s.upTo(1500*time.Millisecond)
+		s.mu.Lock()
+		s.p.clogs = append(s.p.clogs, span{time.Now(), time.Now().Add(d)})
+		s.mu.Unlock()
+	}
+	c := []simnet.Clog{{Replies: 1}, {Replies: 0.5}, {Requests: 0.5}, {Requests: 0.4, Replies: 0.4}}[s.random.IntN(4)]
+	c.Messages = s.random.IntN(2) == 0
+	for _, l := range s.p.links {
+		l.Clog(d, c)
+	}
+	s.disturb(d + 2*time.Second)
+	time.Sleep(d)
 }
 
 // server strikes a server, which forgets no data.
@@ -242,8 +264,8 @@ func (s strike) force() {
 	if slices.Contains(s.Nemeses, nemesisClock) {
 		return // where Redis's clock was set back, what was freed seems older than the hold: a renewal tells of the loss
 	}
-	for _, h := range mine {
-		if err == nil && forced && !h.ends && h.err() == nil {
+	for _, h := range mine { // of which one may have become blind meanwhile
+		if err == nil && forced && !h.ends && !h.blind && h.err() == nil {
 			s.brokenf("force: %v freed %s by force, and its own hold goes on", s.p, t.name)
 		}
 	}

@@ -127,8 +127,13 @@ func (s *Scene) shorten() {
 	}
 }
 
-// drawOptions draws how releases and calls are sent.
+// drawOptions draws how releases and calls are sent. A waiter that a late command takes out of a fair queue stays missing, as a wake-up does. If
+// those before it die, it asks only when its wait says.
 func (s *Scene) drawOptions(r *rand.Rand) {
+	if s.Faults.Late > 0 && (s.wants(kindFair) || s.wants(kindFencedFair)) && !s.Broadcast && s.Peers+len(s.Denied)+len(s.Nemeses) == 0 {
+		s.FairWait = time.Hour
+		s.Options = append(s.Options, rlock.WithFairWait(s.FairWait))
+	}
 	switch r.IntN(8) {
 	case 0:
 		s.Options, s.Gathers = append(s.Options, rlock.WithAutoPipeline(0)), true
@@ -136,6 +141,9 @@ func (s *Scene) drawOptions(r *rand.Rand) {
 		s.Options, s.Lazy = append(s.Options, rlock.WithLazyHandOver()), true
 	case 2:
 		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
+	case 3: // by default, a turn may take as long as hand-overs may go on
+		s.HandsOver = true
+		s.Options = append(s.Options, rlock.WithHandOver(32, 2*time.Second))
 	}
 }
 
@@ -241,6 +249,9 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s.favor(all, r)
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
+	if r.IntN(5) == 0 && !s.Unsafe && s.Topology == "" { // so that all else is checked
+		s.Nemeses = []string{nemesisClog}
+	}
 	if s.Duration > 20*time.Minute {
 		s.Pause *= 5
 	}

@@ -50,8 +50,10 @@ type target struct {
 	extra     int                    // permits that were added for a while
 	taken     int                    // how often the processes have taken it
 	stray     stray
-	exported  string // the latest ticket
-	relic     string // the holder in the data with which the server last started again
+	exported  string    // the latest ticket
+	ticketed  string    // its holder in Redis
+	unadopted time.Time // until when that may be there, because nobody could adopt it
+	relic     string    // the holder in the data with which the server last started again
 }
 
 // permits is how many permits a semaphore has.
@@ -80,6 +82,9 @@ func (t *target) atoms() []*target {
 	return []*target{t}
 }
 
+// group reports whether the target is several locks.
+func (t *target) group() bool { return t.kind == kindMulti || t.kind == kindRed }
+
 // meets reports whether an acquisition of one target takes a lock that one of the other takes.
 func (t *target) meets(o *target) bool {
 	return slices.ContainsFunc(t.atoms(), func(m *target) bool { return slices.Contains(o.atoms(), m) })
@@ -93,6 +98,7 @@ func (r *run) prepare() {
 			t := &target{kind: kind, name: name}
 			byName[name] = t
 			r.locks = append(r.locks, t)
+			r.lined(t)
 		}
 		return byName[name]
 	}
@@ -197,7 +203,7 @@ func (p *process) total() []rlock.SemaphoreOption {
 	return nil
 }
 
-// vacant reports whether Redis has nobody who has a target that was not shared between servers.
+// vacant reports whether Redis has nobody who has a target that was not shared between servers, nor waits for it.
 func (r *run) vacant(t *target) bool {
 	if t.counts() {
 		return r.free(t)
@@ -205,7 +211,8 @@ func (r *run) vacant(t *target) bool {
 	for _, a := range t.atoms() {
 		taken := false
 		r.home(a.name).With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
-		if taken {
+		stands := func(l *line) bool { return slices.Contains(l.of, a) && len(r.members(l)) > 0 }
+		if taken || slices.ContainsFunc(r.lines, stands) {
 			return false
 		}
 	}

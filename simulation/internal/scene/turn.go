@@ -247,6 +247,10 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	if err != nil {
 		return nil
 	}
+	field := w.fields()[h.of]
+	w.mu.Lock()
+	h.of.ticketed = field
+	w.mu.Unlock()
 	time.Sleep(w.upTo(time.Second))
 	all := w.alive()
 	if len(all) == 0 || w.dead() {
@@ -295,7 +299,8 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		}
 		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
-		h.of.untold = exported.Add(h.ticket) // until then, nobody may have the lock
+		h.of.untold = exported.Add(h.ticket) // until then, nobody may have the lock, but only the ticket has it
+		h.of.unadopted = h.of.untold
 		return nil
 	}
 	h.p, h.ends, h.err, h.since, h.renewed = heir, false, hold.Err, time.Now(), 0

@@ -27,8 +27,17 @@ func (r *run) watch() {
 		for _, t := range r.wanted {
 			free[t], readable[t] = r.free(t), r.readable(t)
 		}
+		var members [][]string
+		for _, l := range r.lines {
+			if n%8 == 0 && !r.Unsafe {
+				members = append(members, r.members(l))
+			}
+		}
 		down := r.down()
 		r.mu.Lock()
+		for i, all := range members {
+			r.queued(r.lines[i], all, down)
+		}
 		for _, t := range r.wanted {
 			r.wakesUp(t, free[t], readable[t], down)
 		}
@@ -41,6 +50,8 @@ func (r *run) watch() {
 		for _, t := range r.locks {
 			if fields[t] != "" {
 				r.strays(t, fields[t], down)
+			} else {
+				t.stray.Stray = promises.Stray{}
 			}
 			r.notices(t)
 			for _, h := range t.inside {

@@ -72,6 +72,9 @@ func (c *conn) arrive(m driver.Message, err *fault.Error) {
 	way := l.delay("in", m.Channel, m.Payload)
 	l.mu.Lock()
 	cut := max(time.Until(l.cut), 0)
+	if l.clog.Messages {
+		cut = max(cut, time.Until(l.clog.until))
+	}
 	l.mu.Unlock()
 	c.mu.Lock()
 	d := after(&c.inAt, way+cut)

@@ -25,6 +25,7 @@ type Link struct {
 	mu    sync.Mutex
 	dead  bool
 	cut   time.Time         // until when nothing passes
+	clog  Clog              // that began last
 	drawn map[uint64]uint64 // how often each key was drawn
 	conns []*conn           // of subscriptions
 }
@@ -85,7 +86,7 @@ func (l *Link) Dead() bool {
 func (l *Link) Healthy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.dead && !time.Now().Before(l.cut)
+	return !l.dead && !time.Now().Before(l.cut) && !time.Now().Before(l.clog.until)
 }
 
 // Kill ends the process: it sends and receives nothing any more, and the server soon notices that its connections are gone.
@@ -98,6 +99,25 @@ func (l *Link) Kill() {
 	for _, c := range conns {
 		c.lostByServer(l.delay("kill", c.sub.wanted()))
 	}
+}
+
+// Clog has some connections hang for a while, each in one direction. What is sent on the others passes, and so overtakes what hangs.
+type Clog struct {
+	Requests float64 // the share of the commands that arrive only after it
+	Replies  float64 // the share of those whose replies do
+	Messages bool    // what comes on the subscription connections does, too
+
+	until time.Time
+}
+
+// Clog begins one.
+func (l *Link) Clog(d time.Duration, c Clog) {
+	l.server.trace.Note("for %v, %.0f %% of the requests of %s to %s hang, %.0f %% of the replies, and messages: %v",
+		d, 100*c.Requests, l.name, l.server.name, 100*c.Replies, c.Messages)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.until = time.Now().Add(d)
+	l.clog = c
 }
 
 // Cut lets nothing pass for a while. Everything that is sent meanwhile arrives after it.

@@ -54,6 +54,7 @@ type trip struct {
 	there, back time.Duration // what the ways take
 	late        time.Duration // after which a late command is executed
 	half        bool          // one of two equally likely courses
+	lot         float64       // which of the connections it is on, if these have the numbers from 0 to 1
 	panicking   bool          // code of the application panics
 }
 
@@ -66,7 +67,7 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 	random, faults := l.draw(event...), l.server.faults.Load()
 	t := &trip{
 		Link: l, request: what, there: faults.way(random), back: faults.way(random),
-		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0,
+		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0, lot: random.Float64(),
 		gaveUp: time.Now().Add(timeout + time.Duration(random.IntN(int(time.Microsecond)))), // no two at one instant
 	}
 	l.server.trace.Say(func() string { return fmt.Sprintf("%s sends to %s: %s", l.name, l.server.name, list(t.cmds, brief)) })
@@ -139,7 +140,7 @@ func later(d time.Duration, f func()) { outside(func() { time.AfterFunc(d, f) })
 // usual is the trip on which nothing happens but what the whole link, or the server, suffers.
 func (t *trip) usual() ([]answer, *fault.Error) {
 	time.Sleep(t.there)
-	if !t.passes(t.there) {
+	if !t.passes(t.there, false) {
 		t.executeAfter(0) // it arrives once the link is free
 		return t.silence()
 	}
@@ -154,15 +155,30 @@ func (t *trip) usual() ([]answer, *fault.Error) {
 		replies = t.awaitReplicas(replies)
 	}
 	time.Sleep(t.back)
-	if !t.passes(t.back) || t.Dead() {
+	if !t.passes(t.back, true) || t.Dead() {
 		return t.silence()
 	}
 	return replies, nil
 }
 
-// passes waits until the link is free. It reports whether the client still waits then.
-func (t *trip) passes(way time.Duration) bool {
-	for b := t.blocked(); b > 0; b = t.blocked() {
+// hangs returns for how long nothing passes on the connection from now on, there or back.
+func (t *trip) hangs(back bool) time.Duration {
+	t.mu.Lock()
+	c, lot := t.clog, t.lot
+	t.mu.Unlock()
+	share := c.Requests
+	if back {
+		share, lot = c.Replies, 1-lot
+	}
+	if lot < share {
+		return max(t.blocked(), time.Until(c.until))
+	}
+	return t.blocked()
+}
+
+// passes waits until a packet can pass, there or back, that takes so long. It reports whether the client still waits then.
+func (t *trip) passes(way time.Duration, back bool) bool {
+	for b := t.hangs(back); b > 0; b = t.hangs(back) {
 		if b >= time.Until(t.gaveUp) {
 			return false
 		}
@@ -198,7 +214,7 @@ func (t *trip) awaitReplicas(replies []answer) []answer {
 
 // executeAfter runs the commands later, although nobody waits for their replies.
 func (t *trip) executeAfter(d time.Duration) {
-	later(d+t.blocked(), func() {
+	later(d+t.hangs(false), func() {
 		if !t.server.IsDown() {
 			t.execute()
 		}

@@ -1,0 +1,95 @@
+package scene
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// line is where those stand in Redis that wait for a lock. Fair locks whose names differ only in braces have one.
+type line struct {
+	key    string
+	list   bool // a fair queue; a sorted set otherwise
+	of     []*target
+	excess map[*process]time.Time // since when more stand there for a process than want the lock there
+}
+
+// lined adds the line of a target, if it has one.
+func (r *run) lined(t *target) {
+	l := &line{excess: make(map[*process]time.Time)}
+	switch {
+	case t.counts(), t.kind == kindRed, t.kind == kindLatch, r.Broadcast, len(r.Denied) > 0:
+		return
+	case t.fair():
+		l.key, l.list = redissonQueue(t.name), true
+	default:
+		l.key, _ = wire.NewNames(wire.Kinds["lock"], t.name, "").LineKeys[1].(string)
+	}
+	if i := slices.IndexFunc(r.lines, func(o *line) bool { return o.key == l.key }); i >= 0 {
+		l = r.lines[i]
+	} else {
+		r.lines = append(r.lines, l)
+	}
+	l.of = append(l.of, t)
+}
+
+func redissonQueue(name string) string {
+	key, _ := wire.NewNames(wire.Kinds["fair"], name, "").Keys[1].(string)
+	return key
+}
+
+// members returns who stands in a line.
+func (r *run) members(l *line) (all []string) {
+	r.home(l.of[0].name).With(func(s *simredis.Server) {
+		command := "ZRANGE"
+		if l.list {
+			command = "LRANGE"
+		}
+		members, _ := s.Do(command, l.key, "0", "-1").([]any)
+		for _, m := range members {
+			m, _ := m.(string)
+			all = append(all, m)
+		}
+	})
+	return all
+}
+
+// queued checks that no more stand in a line for a living process than want the lock there. The run must be locked.
+func (r *run) queued(l *line, members []string, down bool) {
+	now := time.Now()
+	for _, p := range r.processes {
+		stand := 0
+		for _, m := range members {
+			if strings.HasPrefix(m, p.clients[0].ID()) {
+				stand++
+			}
+		}
+		switch {
+		case stand <= r.wanting(l, p), down, p.ended, !p.healthy(), now.Before(r.disturbed):
+			delete(l.excess, p)
+		case l.excess[p].IsZero():
+			l.excess[p] = now
+		case now.Sub(l.excess[p]) > r.strayFor():
+			r.brokenf("left: for %v, more have stood in %s for %v than want the lock there: %v", now.Sub(l.excess[p]), l.key, p, members)
+			l.excess[p] = now.Add(time.Hour)
+		}
+	}
+}
+
+// wanting is how many calls of a process want a lock whose line this is. The run must be locked.
+func (r *run) wanting(l *line, p *process) (n int) {
+	for _, w := range r.wanted {
+		if !slices.ContainsFunc(l.of, w.meets) {
+			continue
+		}
+		for _, a := range w.waiting {
+			if a.p == p {
+				n++
+			}
+		}
+	}
+	return n
+}

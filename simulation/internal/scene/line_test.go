@@ -1,0 +1,54 @@
+package scene
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// TestCheckersBiteOnLines breaks the promises about those who wait.
+func TestCheckersBiteOnLines(t *testing.T) {
+	t.Parallel()
+	stands := func(r *run, name string, members ...string) {
+		for range 40 {
+			for _, l := range r.lines {
+				if l.of[0].name == name {
+					r.queued(l, members, false)
+				}
+			}
+			time.Sleep(glance)
+		}
+	}
+	bite(t, map[string]breach{
+		"a waiter that has left": {func(r *run, a, _ *worker) {
+			stands(r, "fenced", a.clients[0].ID()+":1|3000")
+		}, "left"},
+		"a waiter that has left, beside one that waits": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "fair"), permits: 1})
+			stands(r, "fair", a.clients[0].ID()+":-1", a.clients[0].ID()+":-2")
+		}, "left"},
+		"waiters": {func(r *run, a, b *worker) {
+			a.asks(plan{of: find(r, "fair"), permits: 1})
+			a.asks(plan{of: find(r, "fair"), permits: 1})
+			b.asks(plan{of: find(r, "fair"), permits: 1})
+			stands(r, "fair", a.clients[0].ID()+":-1", b.clients[0].ID()+":-1", a.clients[0].ID()+":-2")
+		}, ""},
+		"a waiter for a group": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "a b"), permits: 1})
+			stands(r, "b", a.clients[0].ID()+":1|3000")
+		}, ""},
+		"a waiter of a process that cannot leave": {func(r *run, a, _ *worker) {
+			a.links[0].Cut(time.Hour)
+			stands(r, "fenced", a.clients[0].ID()+":1|3000")
+		}, ""},
+		"an outage that ends a call without a limit": {func(r *run, a, _ *worker) {
+			r.disturbed = time.Now().Add(time.Hour)
+			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), rlock.ErrUnavailable)
+		}, "which nothing limits"},
+		"an outage that ends a call with a limit": {func(r *run, a, _ *worker) {
+			r.disturbed = time.Now().Add(time.Hour)
+			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrUnavailable)
+		}, ""},
+	})
+}
