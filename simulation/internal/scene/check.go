@@ -121,7 +121,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
-	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency+4*w.slowest()
+	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency+4*w.slowest()+w.queues()
 	// A lease counts while a command waits for a connection.
 	queued := w.Faults.Pool > 0 && errors.Is(err, rlockfault.ErrLate)
 	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {
@@ -136,6 +136,14 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && w.settled() {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
+}
+
+// queues is how long a few commands of a call may wait for connections, as all workers of a process share a few.
+func (s *Scene) queues() time.Duration {
+	if s.Faults.Pool == 0 {
+		return 0
+	}
+	return time.Duration(s.Workers/s.Faults.Pool) * 4 * s.Faults.Latency
 }
 
 // call returns an attempt, or a wait, that is over as the checkers know it. The run must be locked.
