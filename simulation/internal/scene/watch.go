@@ -94,7 +94,8 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 			a.free++
 		}
 		if 2*a.free > a.looks && !a.troubled && !a.told {
-			a.told = !r.checks().WakeUp(t.name, r.waits(a), time.Duration(a.free)*r.glance(), r.WakeUp)
+			// Between two looks at it, a target was free for one glance.
+			a.told = !r.checks().WakeUp(t.name, r.waits(a), time.Duration(a.free-1)*r.glance(), r.WakeUp)
 		}
 	}
 	switch {
