@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
@@ -27,14 +28,10 @@ func (c *Conn) sendToAll(ctx context.Context, node driver.Node, call wire.Call) 
 		if r.Err != nil && (!r.Err.Replied() || r.Err.Stale) {
 			c.replicas.Doubt(addr)
 		}
-		switch {
-		case r.Acquired() && acks.Acked >= 0:
-		case acks.Asks && acks.InfoErr == nil: // it was refused, or Redis refuses WAIT
+		if !r.Acquired() || acks.Acked < 0 { // it was refused, or Redis refuses WAIT
 			if said, ok := replicas.Parse(acks.Info); ok {
 				c.replicas.Hear(addr, &said, clock.Now())
 			}
-			return r
-		default:
 			return r
 		}
 		var v replicas.Verdict
@@ -52,7 +49,7 @@ func (c *Conn) sendToAll(ctx context.Context, node driver.Node, call wire.Call) 
 func (c *Conn) judge(
 	ctx context.Context, node driver.Node, addr string, plan replicas.Plan, acks *driver.Acks, written *int64,
 ) (*fault.Error, replicas.Verdict) {
-	v, news, said := replicas.Unknown, replicas.Nothing, (*replicas.Info)(nil)
+	v, news, said, until := replicas.Unknown, replicas.Nothing, (*replicas.Info)(nil), clock.Now().Add(acks.Timeout)
 	for apart := false; v == replicas.Unknown; apart = true {
 		if apart { // only now is it of importance
 			var info any
@@ -64,8 +61,12 @@ func (c *Conn) judge(
 			if said, err = saidOf(acks); err != nil {
 				return err, replicas.TooFew
 			}
-			if *written > 0 {
-				acks.Acked = min(acks.Acked, said.Have(*written))
+			if have := said.Have(*written); *written > 0 && have < acks.Acked {
+				if clock.Now() < until { // WAIT has waited for nothing, so they have not had the time yet
+					<-time.After(10 * time.Millisecond) // each replica says what it has at least once a second
+					continue
+				}
+				acks.Acked = have
 			}
 		}
 		v, news = c.replicas.Judge(addr, plan, acks.Acked, said, apart, clock.Now())

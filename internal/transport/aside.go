@@ -59,9 +59,8 @@ func (c *Conn) over(ctx context.Context, e *errand, way *lane) wire.Reply {
 func (e *errand) expire(after time.Duration) <-chan time.Time {
 	if e.expired == nil {
 		e.expired = time.NewTimer(after)
-	} else {
-		e.expired.Reset(after)
 	}
+	e.expired.Reset(after)
 	return e.expired.C
 }
 

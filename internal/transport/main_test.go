@@ -28,6 +28,8 @@ type stub struct {
 	locates func() // may be nil; called before the node of a key is found
 	run     func(ctx context.Context, c wire.Call) wire.Reply
 	pipe    func(at driver.Node, c wire.Call) wire.Reply
+	acks    func(a *driver.Acks) // may be nil: the replicas say nothing
+	said    func() string        // the reply to INFO replication
 
 	mu        sync.Mutex
 	calls     []wire.Call
@@ -69,13 +71,16 @@ func (s *stub) sent() []wire.Call {
 	return append([]wire.Call(nil), s.calls...)
 }
 
-func (s *stub) Pipe(_ context.Context, at driver.Node, calls []wire.Call, _ *driver.Acks, out []wire.Reply) {
+func (s *stub) Pipe(_ context.Context, at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
 	s.mu.Lock()
 	s.pipelines = append(s.pipelines, names(calls))
 	s.mu.Unlock()
 	for i, c := range calls {
 		s.note(c)
 		out[i] = s.pipe(at, c)
+	}
+	if s.acks != nil {
+		s.acks(acks)
 	}
 }
 
@@ -94,7 +99,7 @@ func (s *stub) piped() [][]string {
 	return append([][]string(nil), s.pipelines...)
 }
 
-func (*stub) Raw(context.Context, driver.Node, ...any) (any, *fault.Error) { return nil, nil }
+func (s *stub) Raw(context.Context, driver.Node, ...any) (any, *fault.Error) { return s.said(), nil }
 
 func (*stub) Subscribe(context.Context, driver.Node, bool) driver.Subscription { return nil }
 
