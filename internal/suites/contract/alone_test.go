@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -64,7 +65,7 @@ func TestANodeOfAClusterIsNamedInTheLog(t *testing.T) {
 func TestAServerThatIsNoClusterIsNamed(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Start(t).Addr}})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.Start(t).Addr}, Dialer: host.Dial})
 	t.Cleanup(func() { _ = rdb.Close() })
 	client := testkit.NewClient(t, rdb)
 	lock, latch := client.NewLock(name), client.NewCountDownLatch(name)
