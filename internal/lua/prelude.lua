@@ -70,11 +70,12 @@ local function create(lock, lease, holder, mode)
 end
 
 -- Returns whether a hash has nothing but what a lock has: holders, and the mode of a read-write lock. client is the pattern of the id of a
--- client. A hash with more fields than these is not looked at.
+-- client. A transaction of Redisson puts its id behind its holders. A hash with more fields than these is not looked at.
 local function isLock(key, client)
   local all = redis.call('HLEN', key) <= MostFields and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    local holder = string.gsub(all[i], ':' .. string.rep('%x', 32) .. '$', '')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(holder, '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == ModeField then
       ending = (all[i + 1] == ReadMode or all[i + 1] == WriteMode) and ''
     end
@@ -88,12 +89,12 @@ end
 -- Returns the reply to an acquire that is refused because the key exists: -1 minus the ms left of the lease.
 --
 -- Neither rlock nor Redisson leaves a lock without a lease. A hash that looks like one of their locks but has no lease
--- gets one, so that it frees itself. Any other key is foreign data and stays as it is. The lease is at least 30 s,
--- Redisson's default; a living holder renews its own.
+-- gets one, so that it frees itself. Any other key is foreign data and stays as it is. Without a mode, only the id that clients
+-- have by default tells that it is a lock. The lease is at least 30 s, Redisson's default; a living holder renews its own.
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
+    if isLock(key, redis.call('HEXISTS', key, ModeField) == 1 and '.+' or '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else
@@ -124,8 +125,8 @@ end
 -- Frees a lock from any holder, and returns whether it did. A lock with a mode is freed only from that side. holders are those of
 -- heldByOthers. HLEN fails on a key of another type, which DEL would destroy. A hash that is no lock stays, too.
 local function forced(lock, side, holders)
-  local size = redis.call('HLEN', lock)
-  if size == 0 or size <= MostFields and not isLock(lock, '.+') or heldByOthers(lock, holders)
+  local large = redis.call('HLEN', lock) > MostFields -- of locks, only those with readers have many fields
+  if not (large and redis.call('HEXISTS', lock, ModeField) == 1 or isLock(lock, '.+')) or heldByOthers(lock, holders)
     or (side == ReadMode or side == WriteMode) and redis.call('HGET', lock, ModeField) ~= side then
     return false
   end

@@ -1,4 +1,4 @@
--- 5a9abb68556bca3ea1e18fbb6f4a7d63c9111bae fair_force
+-- fcbf7921555a6d37b0fc5df8ffd100344e08e933 fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -32,7 +32,8 @@ end
 local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    local holder = string.gsub(all[i], ':' .. string.rep('%x', 32) .. '$', '')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(holder, '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
@@ -59,8 +60,8 @@ local function heldByOthers(lock, holders)
   return false
 end
 local function forced(lock, side, holders)
-  local size = redis.call('HLEN', lock)
-  if size == 0 or size <= 1000 and not isLock(lock, '.+') or heldByOthers(lock, holders)
+  local large = redis.call('HLEN', lock) > 1000
+  if not (large and redis.call('HEXISTS', lock, 'mode') == 1 or isLock(lock, '.+')) or heldByOthers(lock, holders)
     or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
     return false
   end

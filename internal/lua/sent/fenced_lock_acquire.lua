@@ -1,4 +1,4 @@
--- 38ed2a1376a17d6ea2c3b3249fc39399d11ad998 fenced_lock_acquire
+-- a22b633290e8ea7fbef8143490a918214f578d36 fenced_lock_acquire
 -- Generated from ../lock_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it, and draws a token if its kind has tokens. A repeated call by the holder returns the same and
@@ -52,7 +52,8 @@ end
 local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    local holder = string.gsub(all[i], ':' .. string.rep('%x', 32) .. '$', '')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(holder, '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
@@ -65,7 +66,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
+    if isLock(key, redis.call('HEXISTS', key, 'mode') == 1 and '.+' or '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

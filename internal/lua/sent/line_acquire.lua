@@ -1,4 +1,4 @@
--- 22db0627fccb48a18bd565c3c95676642e675a2e line_acquire
+-- fc23912f11f16454db72b63e4f330081a89f8f66 line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -96,7 +96,8 @@ end
 local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    local holder = string.gsub(all[i], ':' .. string.rep('%x', 32) .. '$', '')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(holder, '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
@@ -109,7 +110,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
+    if isLock(key, redis.call('HEXISTS', key, 'mode') == 1 and '.+' or '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -1,4 +1,4 @@
--- a7d99ffff7a0f0f3479cba636d57c391ecc33249 line_read_acquire
+-- 686d09cb866a8c42128342c6558d0fef4b2b394a line_read_acquire
 -- Generated from ../line_read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock, or this reader has to wait for a writer that stands in the line: one
@@ -64,7 +64,8 @@ end
 local function isLock(key, client)
   local all = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or {}
   for i = 1, #all, 2 do
-    local ending = string.match(all[i + 1], '^%d+$') and string.match(all[i], '^' .. client .. ':%-?%d+(.*)$')
+    local holder = string.gsub(all[i], ':' .. string.rep('%x', 32) .. '$', '')
+    local ending = string.match(all[i + 1], '^%d+$') and string.match(holder, '^' .. client .. ':%-?%d+(.*)$')
     if all[i] == 'mode' then
       ending = (all[i + 1] == 'read' or all[i + 1] == 'write') and ''
     end
@@ -77,7 +78,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    if isLock(key, '%x+%-%x+%-%x+%-%x+%-%x+') then
+    if isLock(key, redis.call('HEXISTS', key, 'mode') == 1 and '.+' or '%x+%-%x+%-%x+%-%x+%-%x+') then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
     else

@@ -3,6 +3,7 @@ package trouble
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
@@ -259,6 +261,7 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 		for what, fields := range map[string][]any{
 			"a lock":            {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 1},
 			"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
+			"one that a client with an id of its own holds": {"mode", "write", "pod-7:1:87:write", 1, "pod-7:1:87", 2},
 		} {
 			lock := client.NewLock(testkit.NewName())
 			require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
@@ -288,6 +291,51 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 				require.False(t, freed)
 				require.Len(t, rdb.HGetAll(ctx, lock.Name()).Val(), len(fields)/2, "%s is not a lock, and stays: %s", what, lock)
 			}
+		}
+	})
+}
+
+// TestAnUnlockByForceKnowsALock of every holder: of rlock, whatever the id of its client, and of Redisson, also in a transaction.
+func TestAnUnlockByForceKnowsALock(t *testing.T) {
+	t.Parallel()
+	const id, transaction = "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c", ":3f0c1f0e2a3b4c71b96ce827464f0e9d"
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx, client := t.Context(), testkit.NewClient(t, rdb)
+		for what, fields := range map[string][]any{
+			"a thread":                     {id + ":87", 1},
+			"a task of Redisson":           {id + ":-87", 2},
+			"an id with a colon":           {"pod-7:1:87", 1},
+			"readers":                      {"mode", "read", id + ":87", 1, "pod-7:88", 2},
+			"a writer that reads":          {"mode", "write", id + ":87:write", 1, id + ":87", 1},
+			"a transaction":                {id + ":87" + transaction, 1},
+			"a transaction with a letter":  {id + ":87:f" + transaction[2:], 1},
+			"a transaction that writes":    {"mode", "write", id + ":87:write" + transaction, 1},
+			"transactions that read":       {"mode", "read", id + ":87" + transaction, 1, id + ":88:a" + transaction[2:], 1},
+			"a transaction without a mode": {id + ":87:write" + transaction, 1},
+		} {
+			for _, lock := range []*rlock.Lock{client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName())} {
+				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
+				require.NoError(t, rdb.PExpire(ctx, lock.Name(), time.Minute).Err())
+				freed, err := lock.ForceUnlock(ctx)
+				require.NoError(t, err)
+				require.True(t, freed, "%s: %s", what, lock)
+				require.Zero(t, rdb.Exists(ctx, lock.Name()).Val(), what)
+			}
+		}
+		for _, c := range []struct {
+			first string
+			freed bool
+		}{{"mode", true}, {"other", false}} {
+			lock := client.NewLock(testkit.NewName())
+			fields := []any{c.first, "read"}
+			for i := range lua.MostFields {
+				fields = append(fields, fmt.Sprintf("%s:%d", id, i), 1)
+			}
+			require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
+			freed, err := lock.ForceUnlock(ctx)
+			require.NoError(t, err)
+			require.Equal(t, c.freed, freed, "many fields, and one that is %s", c.first)
 		}
 	})
 }
