@@ -21,8 +21,8 @@ func WithOwner(ctx context.Context) context.Context { return client.WithOwner(ct
 // The zero value is a hold that is over.
 //
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
-// canceled keeps both reachable. A variable that is not used any more does not. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
-// with [Lease].
+// canceled keeps both reachable. A variable that is not used any more does not. The lock then becomes free when its lease
+// ends. That is logged, unless the lock was taken with [Lease].
 type Hold struct{ h client.Hold }
 
 // in returns the implementation of the hold, or nil.
