@@ -42,7 +42,6 @@ func (w *world) check() {
 	w.checkLines()
 	w.checkSeats()
 	w.checkWakes()
-	w.checkInquiries()
 }
 
 // checkRenewals checks that every hold that is kept hears from Redis in time.
