@@ -110,12 +110,11 @@ func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
 
 // exit ends a call that went out alone.
 func (w *lane) exit() {
-	if w == nil {
-		return
+	if w != nil {
+		w.mu.Lock()
+		w.alone--
+		w.mu.Unlock()
 	}
-	w.mu.Lock()
-	w.alone--
-	w.mu.Unlock()
 }
 
 // join puts errands into the queue, and begins as many batches as they need, if there may be more.

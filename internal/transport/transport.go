@@ -195,7 +195,11 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 			c.note(r.Err)
 		}
 	}
-	c.healthOf(way, q.Call.Key()).onReply(r.Err)
+	if way != nil {
+		way.health.onReply(r.Err)
+	} else {
+		c.healthOf(nil, q.Call.Key()).onReply(r.Err)
+	}
 	return r, true
 }
 
@@ -231,13 +235,10 @@ func (c *Conn) Silent() { c.note(noAnswer()) }
 
 // note refreshes the cluster topology after an error that a stale topology could explain.
 func (c *Conn) note(err *fault.Error) {
-	if err == nil {
-		return
-	}
-	if err.Code == "CROSSSLOT" {
+	if err != nil && err.Code == "CROSSSLOT" {
 		c.bySlot.Store(true)
 	}
-	if !err.Stale {
+	if err == nil || !err.Stale {
 		return
 	}
 	c.driver.Refresh()
