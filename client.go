@@ -30,8 +30,8 @@ type Client struct {
 // and for a [redis.Ring]. When a server fails, a Ring moves its names to another server. Two owners could then hold one
 // lock.
 //
-// rdb stays the caller's: [Client.Close] does not close it. Close rdb after that: Close still sends releases, and else waits for them in vain.
-// Renewals need a connection of rdb's pool. Do not share a pool that blocking commands of the application may exhaust.
+// rdb stays the caller's: [Client.Close] does not close it. Close rdb after that: Close still sends releases through it, and otherwise waits for
+// them in vain. Renewals need a connection of rdb's pool. Do not share a pool that blocking commands of the application may exhaust.
 func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 	return newClient(opts, func(cfg driver.Config) (driver.Driver, error) { return goredis.New(rdb, cfg) })
 }

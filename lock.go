@@ -72,8 +72,8 @@ func (l *Lock) Name() string { return l.in().Name() }
 // lock, ErrNotAcquired says for how long.
 //
 // The error is [ErrLost] if this owner lost the lock and has not unlocked it since. The other errors are [ErrClosed],
-// [ErrInvalidName], [ErrInvalidOption], [ErrNotReplicated], or an error from Redis that waiting does not help. After an error nothing is held. If
-// an abandoned command acquires the lock later, rlock releases it in the background.
+// [ErrInvalidName], [ErrInvalidOption], [ErrNotReplicated], or an error from Redis that waiting does not help. After an error
+// nothing is held. If an abandoned command acquires the lock later, rlock releases it in the background.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 	_, err := l.in().Acquire(ctx, terms("lock", false, false, opts))
 	return err

@@ -41,11 +41,8 @@ var elsewhere = map[string]string{
 	"F11":           "whoever waits asks within a first term, which the scenes allow after the end of a process",
 }
 
-// What the checkers do not know, as a reason below.
-const (
-	late       = "a release has to arrive after a later one, of a waiter that has left meanwhile"
-	lengthened = "an extended hold has to be taken away, and to go on for long"
-)
+// lengthened is the reason for two of these.
+const lengthened = "an extended hold has to be taken away, and to go on for long"
 
 // rare are the planted bugs that seldom show anything in the simulation, with the reason.
 var rare = map[string]string{
@@ -57,12 +54,12 @@ var rare = map[string]string{
 	"table 8":       "the owner has to acquire again after somebody has deleted the lock, and before a renewal tells",
 	"table 10":      "an attempt has to come between a deadline and its alarm, which are one moment unless the process is stopped",
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
-	"table L.4a":    "a process has to be stopped until a hold of a writer of its own is over while a reader waits who has asked nobody else",
+	"table L.4a":    "a process has to be stopped until the hold of its writer is over, while its reader waits, who has asked nobody else",
 	"table E.2":     "a waiter has to sleep by the longer lease, which only those for read-write locks do",
 	"table N.3":     lengthened,
 	"table N.8b":    "the reply of an extension has to come after the deadline, and before the end of the lease, a hundredth of it later",
 	"table S.14b":   "the reply of a re-entry has to take most of a lease, and less than a second",
-	"table line 1":  late,
+	"table line 1":  "a release has to arrive after a later one, of a waiter that has left meanwhile",
 	"table line 13": "whoever waits asks soon, and those who watch do the same",
 	"table line 18": "the waiter stands in the line although it has had the lock, and gives its next turn back at once",
 	"table line 33": "whoever waits asks soon, and is asked to watch then",

@@ -71,7 +71,7 @@ func (r *Reports) Begins(c any) {
 	}
 }
 
-// Ends tells that a client has been closed, and waits for most until the observers were told: one that blocks holds up no Close.
+// Ends tells that a client has been closed, and waits until the observers were told, but no longer than most: one that blocks holds up no Close.
 func (r *Reports) Ends(c any, most time.Duration) {
 	if r == nil {
 		return

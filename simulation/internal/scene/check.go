@@ -329,8 +329,10 @@ func (w *worker) leaves(h *holder, err error) {
 	w.outlasts(h, err)
 	h.p.occupies(len(h.of.atoms()))
 	w.drop(h)
-	for _, a := range h.p.waitFor(h.of) {
-		a.offered = a.offered || err == nil
+	if err == nil {
+		for _, a := range h.p.waitFor(h.of) {
+			a.offered = true
+		}
 	}
 	if h.atLeast > 0 && err == nil {
 		h.of.untold = time.Now().Add(h.atLeast + 35*time.Second)
@@ -365,7 +367,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		w.gives(h, took)
 	}
 	e := promises.Ending{
-		Who: h.p, Lock: h.of.name, Group: h.of.kind == kindMulti || h.of.kind == kindRed, Before: w.checks().Class(before), Deadline: w.moment(deadline),
+		Who: h.p, Lock: h.of.name, Group: h.of.group(), Before: w.checks().Class(before), Deadline: w.moment(deadline),
 		Unlocking: w.moment(time.Now().Add(-took)), Unlocked: w.moment(time.Now()), After: w.checks().Class(err), Err: err,
 	}
 	w.checks().AfterLoss(e, h.p.pausedSince(time.Now().Add(-took)))

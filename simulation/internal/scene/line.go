@@ -68,7 +68,7 @@ func (r *run) queued(l *line, members []string, down bool) {
 			}
 		}
 		switch {
-		case stand <= r.wanting(l, p), down, p.ended, !p.healthy(), now.Before(r.disturbed):
+		case stand <= l.wanting(p), down, p.ended, !p.healthy(), now.Before(r.disturbed):
 			delete(l.excess, p)
 		case l.excess[p].IsZero():
 			l.excess[p] = now
@@ -80,15 +80,10 @@ func (r *run) queued(l *line, members []string, down bool) {
 }
 
 // wanting is how many calls of a process want a lock whose line this is. The run must be locked.
-func (r *run) wanting(l *line, p *process) (n int) {
-	for _, w := range r.wanted {
-		if !slices.ContainsFunc(l.of, w.meets) {
-			continue
-		}
-		for _, a := range w.waiting {
-			if a.p == p {
-				n++
-			}
+func (l *line) wanting(p *process) (n int) {
+	for a := range p.wants() {
+		if slices.ContainsFunc(l.of, a.of.meets) {
+			n++
 		}
 	}
 	return n

@@ -120,7 +120,7 @@ func (w *worker) draw(t *target) plan {
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
 	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
-	case k < 16 && !t.counts() && t.kind != kindMulti && t.kind != kindRed:
+	case k < 16 && !t.counts() && !t.group():
 		p.again = true
 	case (k < 21 || (p.lease > 0 || w.Hold > 10*time.Second) && k < 40) && t.kind != kindPlain:
 		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {

@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -63,6 +64,19 @@ func (p *process) healthy() bool {
 		}
 	}
 	return true
+}
+
+// wants yields the attempts of the process that are under way. The run must be locked.
+func (p *process) wants() iter.Seq[*attempt] {
+	return func(yield func(*attempt) bool) {
+		for _, t := range p.wanted {
+			for _, a := range t.waiting {
+				if a.p == p && !yield(a) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // start starts one more process.

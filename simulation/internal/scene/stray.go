@@ -127,14 +127,9 @@ func (p *process) claims(t *target) bool {
 			return true
 		}
 	}
-	for _, w := range p.wanted {
-		if w.kind != kindMulti || !slices.Contains(w.members, t) {
-			continue
-		}
-		for _, a := range w.waiting {
-			if a.p == p {
-				return true
-			}
+	for a := range p.wants() {
+		if a.of.kind == kindMulti && slices.Contains(a.of.members, t) {
+			return true
 		}
 	}
 	return false

@@ -203,7 +203,7 @@ func (p *process) total() []rlock.SemaphoreOption {
 	return nil
 }
 
-// vacant reports whether Redis has nobody who has a target that was not shared between servers, nor waits for it.
+// vacant reports whether nobody has a target in Redis, or waits for it there. It looks at one server.
 func (r *run) vacant(t *target) bool {
 	if t.counts() {
 		return r.free(t)

@@ -197,10 +197,8 @@ func (p *process) occupies(n int) {
 	if p.busy += n; n <= 0 {
 		return
 	}
-	for _, t := range p.wanted {
-		for _, a := range t.waiting {
-			a.mixed = a.mixed || a.p == p
-		}
+	for a := range p.wants() {
+		a.mixed = true
 	}
 }
 

@@ -94,8 +94,12 @@ func (q *inquest) witness(client int) func(c *wire.Call) func(r wire.Reply) {
 		var asked []*question
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		for i := 0; i == 0 || s == inquires && i < len(c.Keys); i += 2 { // an inquiry is about several locks, of which each has two keys
-			lock, _ := c.Keys[i].(string)
+		locks := c.Keys[:1]
+		if s == inquires { // it is about several locks, of which each has two keys
+			locks = c.Keys
+		}
+		for i := 0; i < len(locks); i += 2 {
+			lock, _ := locks[i].(string)
 			one, of := &question{sent: time.Now(), sort: s}, subject{client, lock}
 			asked, q.questions[of] = append(asked, one), append(q.questions[of], one)
 		}
@@ -342,7 +346,7 @@ func (w *worker) judgesRed(a *attempt, c promises.Call, floor time.Duration) {
 // is long over: as after its process was stopped. The run must be locked.
 func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	t := a.of
-	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || slices.Contains([]string{kindMulti, kindRed, kindElection}, t.kind) {
+	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || t.group() || t.kind == kindElection {
 		return
 	}
 	until := a.until
@@ -382,11 +386,9 @@ func (h *holder) endsHere() {
 
 // waitFor returns the attempts of a process that want what a target has. The run must be locked.
 func (p *process) waitFor(of *target) (all []*attempt) {
-	for _, t := range p.wanted {
-		for _, a := range t.waiting {
-			if a.p == p && t.meets(of) {
-				all = append(all, a)
-			}
+	for a := range p.wants() {
+		if a.of.meets(of) {
+			all = append(all, a)
 		}
 	}
 	return all

@@ -130,12 +130,8 @@ func (r *run) gauge(p *process) {
 		}
 	}
 	under := p.busy
-	for _, t := range r.wanted {
-		for _, a := range t.waiting {
-			if a.p == p {
-				under += len(t.atoms())
-			}
-		}
+	for a := range p.wants() {
+		under += len(a.of.atoms())
 	}
 	for _, l := range r.latches {
 		latches += l.waiting[p]

@@ -68,7 +68,7 @@ func TestSomeConnectionsHang(t *testing.T) {
 	})
 }
 
-// TestMessagesHang: those that are published meanwhile arrive after it.
+// TestMessagesHang checks that messages which are published while connections hang arrive after that.
 func TestMessagesHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
