@@ -93,3 +93,15 @@ func (r *run) wanting(l *line, p *process) (n int) {
 	}
 	return n
 }
+
+// waitFor returns the attempts of a process that want what a target has. The run must be locked.
+func (p *process) waitFor(of *target) (all []*attempt) {
+	for _, t := range p.wanted {
+		for _, a := range t.waiting {
+			if a.p == p && t.meets(of) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
