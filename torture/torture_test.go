@@ -148,7 +148,8 @@ func judge(t *testing.T, h *History, seed uint64) Figures {
 		return report.Figures
 	}
 	n := len(report.Broken)
-	t.Errorf("%d promises broken; the first ones:\n%s\n\nnemeses:\n%s\nrepeat with: make torture SCENE=%s SEED=%d",
-		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), h.Scene.Name, seed)
+	// At the end, with the marks of .ci/run: of a long output, it shows these lines.
+	t.Errorf("nemeses:\n%s\n%d promises broken; the first ones:\nfailed: %s\nrepeat with: make torture SCENE=%s SEED=%d", h.Timeline(), n,
+		strings.Join(report.Broken[:min(n, 20)], "\nfailed: "), h.Scene.Name, seed)
 	return report.Figures
 }

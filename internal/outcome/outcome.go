@@ -54,6 +54,13 @@ func (r *Record) Late(now clock.Instant) {
 	}
 }
 
+// Alive notes a reply to a question that is none of these: their silence counts from now.
+func (r *Record) Alive(now clock.Instant) {
+	if r.asked != 0 {
+		r.asked = now
+	}
+}
+
 // Refused notes that Redis refused the lock.
 func (r *Record) Refused() { *r = Record{refused: true} }
 

@@ -44,7 +44,11 @@ func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 // would take their abandoned questions for silence.
 func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 	if l := t.queueOf(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
-		l.Shared.known.Late(now)
+		if g.holder.Number >= l.Shared.first {
+			l.Shared.known.Late(now)
+		} else { // whoever queues now has not asked that
+			l.Shared.known.Alive(now)
+		}
 	}
 }
 

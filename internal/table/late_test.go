@@ -97,3 +97,22 @@ func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
 	require.Panics(t, func() { n.Deliver(l) })
 	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")
 }
+
+// TestALateReplyToAnOlderAttemptIsNotOneToALaterOne has the question of an attempt that has left be answered while that of the next one, which
+// joined the queue after it, has no reply. Redis answers, so the silence counts from then; but it counts.
+func TestALateReplyToAnOlderAttemptIsNotOneToALaterOne(t *testing.T) {
+	t.Parallel()
+	table, _, first := tries(t)
+	first.Wait, first.Caller = &waitOver{true}, &waitOver{true}
+	var n notice.List
+	now := start
+	left := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Err: context.Canceled}}
+	require.Equal(t, Done, table.Settle(first, left, now, &n).Do)
+	next := &Attempt{Handle: first.Handle, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Ask, table.Admit(next, now, &n).Do)
+	late := now.Add(time.Second)
+	first.grant.Late(wire.Reply{N: -60_001}, late)
+	floor := table.cfg.Floor()
+	require.False(t, table.concludes(next, late.Add(floor-1)).Known())
+	require.ErrorIs(t, table.concludes(next, late.Add(floor)).Err, fault.ErrNoAnswer)
+}

@@ -291,6 +291,7 @@ type localQueue = queue.Line[*Attempt, shared]
 // shared is the data that the attempts of a local queue share.
 type shared struct {
 	known outcome.Record // by the questions of the heads: a waiter that never asked Redis ends with it
+	first int64          // the number of the attempt that joined first: questions of older ones are not in that record
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
 	heard   notice.Listener

@@ -88,3 +88,13 @@ func (l *line) wanting(p *process) (n int) {
 	}
 	return n
 }
+
+// waitFor returns the attempts of a process that want what a target has. The run must be locked.
+func (p *process) waitFor(of *target) (all []*attempt) {
+	for a := range p.wants() {
+		if a.of.meets(of) {
+			all = append(all, a)
+		}
+	}
+	return all
+}

@@ -152,6 +152,20 @@ func (q *inquest) since(of subject, from time.Time) (all []question) {
 	return all
 }
 
+// knows returns what a call knows that has asked about a lock since a moment. A reply to a question of an earlier call says that Redis answers: the
+// silence counts from then.
+func (q *inquest) knows(of subject, from time.Time, in time.Duration) known {
+	k := learn(q.since(of, from), in)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, one := range q.questions[of] {
+		if one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
+			k.open = later(k.open, one.over)
+		}
+	}
+	return k
+}
+
 // known is what a call knows of a lock.
 type known struct {
 	ever    bool              // it was refused once
@@ -281,7 +295,7 @@ func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err er
 	case kindRed:
 		w.judgesRed(a, c, floor)
 	default:
-		k := learn(w.inquest.since(subject{0, a.of.name}, a.asked), commandTimeout*2)
+		k := w.inquest.knows(subject{0, a.of.name}, a.asked, commandTimeout*2)
 		want, certain := k.says(floor)
 		if want == "" {
 			if want = promises.Outage; errors.Is(ctx.Err(), context.Canceled) {
@@ -307,7 +321,7 @@ func (w *worker) members(a *attempt, in time.Duration) (all []known) {
 	for i := range w.clients {
 		for _, t := range a.of.atoms() {
 			said := w.inquest.since(subject{i, t.name}, a.asked)
-			k := learn(said, in)
+			k := w.inquest.knows(subject{i, t.name}, a.asked, in)
 			k.unsure = k.unsure || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
 			all = append(all, k)
 		}
@@ -382,14 +396,4 @@ func (h *holder) endsHere() {
 	for _, a := range h.p.waitFor(h.of) {
 		a.until = later(a.until, h.until())
 	}
-}
-
-// waitFor returns the attempts of a process that want what a target has. The run must be locked.
-func (p *process) waitFor(of *target) (all []*attempt) {
-	for a := range p.wants() {
-		if a.of.meets(of) {
-			all = append(all, a)
-		}
-	}
-	return all
 }

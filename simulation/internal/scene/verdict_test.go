@@ -56,6 +56,28 @@ func TestVerdictsBite(t *testing.T) {
 		"an outage after silence":                     {after(unavailable, nothing), ""},
 		"an outage after a grant that came too late":  {after(unavailable, refused, got), ""},
 		"contention after a set-up that failed first": {after(rlock.ErrNotAcquired, failed, answered, refused), ""},
+		"contention after silence, while an earlier call was answered": {func(r *run, a, _ *worker) {
+			earlier := &question{sent: time.Now()}
+			a.inquest.questions[subject{0, "fair"}] = []*question{earlier}
+			time.Sleep(ms)
+			x := tries(r, a, "fair")
+			hears(a, subject{0, "fair"}, refused, ms)
+			hears(a, subject{0, "fair"}, nothing, 1500*ms)
+			earlier.told, earlier.over = refused, time.Now()
+			time.Sleep(500 * ms)
+			a.answered(a.ctx, x, rlock.ErrNotAcquired)
+		}, ""},
+		"contention after silence that lasts since then": {func(r *run, a, _ *worker) {
+			earlier := &question{sent: time.Now()}
+			a.inquest.questions[subject{0, "fair"}] = []*question{earlier}
+			time.Sleep(ms)
+			x := tries(r, a, "fair")
+			hears(a, subject{0, "fair"}, refused, ms)
+			hears(a, subject{0, "fair"}, nothing, 500*ms)
+			earlier.told, earlier.over = refused, time.Now()
+			time.Sleep(1500 * ms)
+			a.answered(a.ctx, x, rlock.ErrNotAcquired)
+		}, "told contention about fair, instead of outage"},
 		"a cancellation that forgets a failure": {func(r *run, a, _ *worker) {
 			x := tries(r, a, "fair")
 			hears(a, subject{0, "fair"}, failed, ms)
