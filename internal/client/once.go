@@ -43,7 +43,7 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 			w.first(&q)
 		}
 		sent := clock.Now()
-		w.known.Asked(sent)
+		w.known.Asked(0, sent)
 		r := c.conn.Ask(ctx, q, nil)
 		if r.Err == nil {
 			w.known.Answered()

@@ -63,7 +63,7 @@ func (c *account) note(m *answers, r outcome.Result) {
 	case r.Err != nil:
 		c.failed(m, r.Err)
 	default:
-		m.Asked(m.sent)
+		m.Asked(0, m.sent)
 	}
 }
 
@@ -92,7 +92,7 @@ func (c *account) failed(m *answers, err error) {
 		m.Refused()
 		c.refused = true
 	case noReply(err):
-		m.Asked(m.sent)
+		m.Asked(0, m.sent)
 		if errors.Is(err, fault.ErrNoConnection) {
 			m.Unsent()
 		}
@@ -109,7 +109,7 @@ func (m *answers) at(now clock.Instant, floor time.Duration) (r outcome.Result, 
 		if r = m.progress.At(now); r.Known() && !cutOff(r.Err) {
 			return r, false
 		}
-		if known.Asked(m.sent); r.Unsent {
+		if known.Asked(0, m.sent); r.Unsent {
 			known.Unsent()
 		}
 	}

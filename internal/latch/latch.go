@@ -195,7 +195,7 @@ func (w *Waiter) Next(now clock.Instant) Step {
 		l.look = false
 		l.asked++
 		w.asks = l.asked
-		l.known.Asked(now)
+		l.known.Asked(0, now)
 		return Step{Do: Ask}
 	}
 	s := Step{Bell: w.bell.C(), Wake: l.wake, Listen: !l.listens, Orders: l.orders, Until: l.next}

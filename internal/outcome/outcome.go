@@ -19,16 +19,21 @@ type Record struct {
 	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
 	failure error         // of the latest question that failed, if no refusal followed
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
+	first   int64         // the least number of an attempt that asked since there was none
 }
 
 // Since returns the record of one question that is sent at a moment.
 func Since(sent clock.Instant) (r Record) {
-	r.Asked(sent)
+	r.Asked(0, sent)
 	return r
 }
 
-// Asked notes that a question is sent. A question that its caller abandons keeps its place: Redis has not answered it.
-func (r *Record) Asked(now clock.Instant) {
+// Asked notes that a question of the attempt with a number is sent. A later attempt has a greater number. A question that its caller
+// abandons keeps its place: Redis has not answered it.
+func (r *Record) Asked(attempt int64, now clock.Instant) {
+	if r.asked == 0 || attempt < r.first {
+		r.first = attempt
+	}
 	if r.asked == 0 {
 		r.asked = now
 	}
@@ -43,21 +48,15 @@ func (r *Record) Unsent() { r.unsent = true }
 // Answered notes a reply that is neither a refusal nor a failure: the semaphore is set up, and Redis works.
 func (r *Record) Answered() { r.asked, r.open, r.unset, r.failure = 0, 0, false, nil }
 
-// Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
-// Redis answers: the silence of other questions counts from now.
-func (r *Record) Late(now clock.Instant) {
-	switch r.open--; {
-	case r.open <= 0:
-		r.asked, r.open = 0, 0
-	default:
-		r.asked = now
+// Late notes the reply to a question of an attempt that came after its caller had left. It may be about a moment that is long past, so it
+// says only that Redis answers: the silence of other questions counts from now. The question of an attempt before all that asked since is
+// none of those without an outcome.
+func (r *Record) Late(attempt int64, now clock.Instant) {
+	if attempt >= r.first {
+		r.open--
 	}
-}
-
-// Alive notes a reply to a question that is none of these: their silence counts from now.
-func (r *Record) Alive(now clock.Instant) {
-	if r.asked != 0 {
-		r.asked = now
+	if r.asked = now; r.open <= 0 {
+		r.asked, r.open = 0, 0
 	}
 }
 

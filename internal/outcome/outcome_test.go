@@ -28,47 +28,62 @@ func TestResult(t *testing.T) {
 		want    Result
 	}{
 		"nothing was asked":                 {func(*Record) {}, 100, unknown},
-		"the first question is young":       {func(r *Record) { r.Asked(at(0)) }, 2, unknown},
-		"the first question is as old as f": {func(r *Record) { r.Asked(at(0)) }, 3, silent},
-		"a refusal stands":                  {func(r *Record) { r.Asked(at(0)); r.Refused() }, 100, refused},
+		"the first question is young":       {func(r *Record) { r.Asked(1, at(0)) }, 2, unknown},
+		"the first question is as old as f": {func(r *Record) { r.Asked(1, at(0)) }, 3, silent},
+		"a refusal stands":                  {func(r *Record) { r.Asked(1, at(0)); r.Refused() }, 100, refused},
 		"a younger question changes nothing": {
-			func(r *Record) { r.Asked(at(0)); r.Refused(); r.Asked(at(10)) }, 12, refused,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)) }, 12, refused,
 		},
 		"a younger question has had no reply for f": {
-			func(r *Record) { r.Asked(at(0)); r.Refused(); r.Asked(at(10)) }, 13, silent,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)) }, 13, silent,
 		},
 		"a younger question failed": {
-			func(r *Record) { r.Asked(at(0)); r.Refused(); r.Asked(at(10)); r.Failed(io.EOF) }, 10, failed,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)); r.Failed(io.EOF) }, 10, failed,
 		},
 		"a refusal after a failure": {
-			func(r *Record) { r.Failed(io.EOF); r.Asked(at(10)); r.Refused() }, 100, refused,
+			func(r *Record) { r.Failed(io.EOF); r.Asked(1, at(10)); r.Refused() }, 100, refused,
 		},
 		"a failure stays while the next question is on its way": {
-			func(r *Record) { r.Failed(io.EOF); r.Asked(at(10)) }, 100, failed,
+			func(r *Record) { r.Failed(io.EOF); r.Asked(1, at(10)) }, 100, failed,
 		},
 		"questions that are abandoned one after the other": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Asked(at(12)) }, 13, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Asked(1, at(12)) }, 13, silent,
 		},
 		"a late reply": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Late(at(13)) }, 15, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, at(13)) }, 15, refused,
 		},
 		"a late reply, and f of silence of another question": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Late(at(12)) }, 15, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, at(12)) }, 15, silent,
 		},
 		"a late reply to the only question": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Late(at(12)) }, 100, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, refused,
 		},
 		"a late reply that says nothing": {
-			func(r *Record) { r.Asked(at(10)); r.Late(at(12)) }, 100, unknown,
+			func(r *Record) { r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, unknown,
 		},
 		"late replies to questions of before a refusal": {
-			func(r *Record) { r.Asked(at(1)); r.Refused(); r.Late(at(2)); r.Asked(at(10)) }, 13, silent,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Late(1, at(2)); r.Asked(1, at(10)) }, 13, silent,
+		},
+		"late replies to questions of before a refusal, and a later question": {
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(11)) }, 14, silent,
+		},
+		"a late reply to a question of before a refusal says that Redis answers": {
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(12)) }, 14, refused,
+		},
+		"late replies to the questions of attempts that asked in another order than they came": {
+			func(r *Record) {
+				r.Refused()
+				r.Asked(2, at(10))
+				r.Asked(1, at(10))
+				r.Late(1, at(11))
+				r.Late(2, at(11))
+			}, 100, refused,
 		},
 		"a reply that says nothing about the lock": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Answered() }, 100, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Answered() }, 100, refused,
 		},
 		"a failure, and a reply since that says nothing about the lock": {
-			func(r *Record) { r.Failed(io.EOF); r.Asked(at(10)); r.Answered() }, 100, unknown,
+			func(r *Record) { r.Failed(io.EOF); r.Asked(1, at(10)); r.Answered() }, 100, unknown,
 		},
 		"a local refusal, before the hold's deadline": {func(r *Record) { r.RefusedUntil(at(10)) }, 9, refused},
 		"a local refusal, a moment after it":          {func(r *Record) { r.RefusedUntil(at(10)) }, 12, refused},
@@ -77,16 +92,16 @@ func TestResult(t *testing.T) {
 			func(r *Record) { r.RefusedUntil(at(10)); r.Failed(io.EOF) }, 5, failed,
 		},
 		"a question after a local refusal": {
-			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(at(10)) }, 12, refused,
+			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(1, at(10)) }, 12, refused,
 		},
-		"no connection":          {func(r *Record) { r.Asked(at(0)); r.Unsent() }, 2, Result{Unsent: true}},
-		"no connection for long": {func(r *Record) { r.Asked(at(0)); r.Unsent() }, 3, Result{Err: fault.ErrNoConnection}},
-		"a question that was sent, after one that was not": {func(r *Record) { r.Asked(at(0)); r.Unsent(); r.Asked(at(1)) }, 3, silent},
+		"no connection":          {func(r *Record) { r.Asked(1, at(0)); r.Unsent() }, 2, Result{Unsent: true}},
+		"no connection for long": {func(r *Record) { r.Asked(1, at(0)); r.Unsent() }, 3, Result{Err: fault.ErrNoConnection}},
+		"a question that was sent, after one that was not": {func(r *Record) { r.Asked(1, at(0)); r.Unsent(); r.Asked(1, at(1)) }, 3, silent},
 		"no connection after a refusal": {
-			func(r *Record) { r.Refused(); r.Asked(at(0)); r.Unsent() }, 2, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(0)); r.Unsent() }, 2, refused,
 		},
 		"Redis refuses after a local refusal": {
-			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(at(10)); r.Refused() }, 100, refused,
+			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(1, at(10)); r.Refused() }, 100, refused,
 		},
 	} {
 		var r Record
@@ -116,7 +131,7 @@ func TestEveryStory(t *testing.T) {
 			switch rest % events {
 			case 0:
 				told += " asks"
-				r.Asked(now)
+				r.Asked(1, now)
 				if askedAt < 0 {
 					askedAt = second
 				}

@@ -105,9 +105,6 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	}
 	t.queueOf(a.Handle.Key)
 	l, first := t.queues.Join(a.Handle.Key, a)
-	if first {
-		l.Shared.first = a.grant.holder.Number
-	}
 	if a.queue = l; first || contender(l) == a {
 		return t.begins(a, ByNews, now, n)
 	}

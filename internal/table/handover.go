@@ -62,7 +62,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 		due = now // others may free permits at any time
 	}
 	next.knows().RefusedUntil(due)
-	next.knows().Asked(now)
+	next.knows().Asked(next.grant.holder.Number, now)
 	g.sending(next.Lease, now)
 	x.phase, x.sent, x.next, x.nextGrant = handing, now, next, g
 	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))
@@ -183,7 +183,7 @@ func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
 	if l := t.queueOf(x.grant.handle.Key); l != nil {
 		l.Shared.others, l.Shared.handedAt = listen, now
 		if free > 0 {
-			asksNow(l, int(free)-l.Shared.asked, now)
+			asksNow(l, int(free)-int(l.Shared.asked), now)
 		}
 	}
 }

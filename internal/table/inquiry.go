@@ -67,7 +67,7 @@ func (t *Table) Inquire(i *Inquiry, now clock.Instant) (c wire.Call) {
 	}
 	for _, a := range i.waiters {
 		if !i.sent {
-			a.knows().Asked(now) // not before: one that is dropped has asked nothing
+			a.knows().Asked(a.grant.holder.Number, now) // not before: one that is dropped has asked nothing
 		}
 		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.firstTerm)
 		a.grant.shrink()
@@ -81,7 +81,7 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 	defer t.lock().Unlock()
 	for k, a := range i.waiters {
 		if r.Err == nil {
-			a.knows().Late(now) // whatever the waiter has learned meanwhile
+			a.knows().Late(a.grant.holder.Number, now) // whatever the waiter has learned meanwhile
 		}
 		switch {
 		case a.inquiry != i.number:

@@ -203,5 +203,5 @@ func (a *Attempt) counted(permits int) {
 	default:
 		a.seek = alone
 	}
-	s.free, s.asked, a.seeks = max(s.free-permits, 0), s.asked+permits-int(a.seeks), int32(permits)
+	s.free, s.asked, a.seeks = max(s.free-permits, 0), s.asked+int32(permits)-a.seeks, int32(permits)
 }

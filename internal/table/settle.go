@@ -76,7 +76,7 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.queue != nil && a.Handle.Kind.HasPermits() {
-		asksNow(a.queue, int(r.N)-a.queue.Shared.asked, now) // the next ones ask, too
+		asksNow(a.queue, int(r.N)-int(a.queue.Shared.asked), now) // the next ones ask, too
 	}
 	a.Seen.Granted = a.place.Given != 0
 	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given}, now, n)
@@ -116,7 +116,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
 	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), g.open()+1, a.Lease)}
-	a.knows().Asked(now)
+	a.knows().Asked(a.grant.holder.Number, now)
 	s.Outlives, s.Within = a.asks(now)
 	return s
 }
@@ -179,7 +179,7 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = adopting, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
-	a.knows().Asked(now)
+	a.knows().Asked(a.grant.holder.Number, now)
 	s.Outlives, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s

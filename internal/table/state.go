@@ -291,7 +291,6 @@ type localQueue = queue.Line[*Attempt, shared]
 // shared is the data that the attempts of a local queue share.
 type shared struct {
 	known outcome.Record // by the questions of the heads: a waiter that never asked Redis ends with it
-	first int64          // the number of the attempt that joined first: questions of older ones are not in that record
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
 	heard   notice.Listener
@@ -299,8 +298,8 @@ type shared struct {
 	watched bool   // this client watches for these attempts
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
-	// free is how many permits are free that nobody here asks for yet, as far as is known; asked is for how many some do.
-	free, asked int
+	asked  int32 // for how many permits these attempts ask
+	free   int   // how many are free for which none of them asks yet, as far as is known
 	// handedAt is when permits were last handed over. Zero means that none were.
 	handedAt clock.Instant
 }

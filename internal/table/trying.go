@@ -28,8 +28,7 @@ func (t *Table) enqueue(a *Attempt) {
 	}
 	a.phase = asking
 	a.queue, _ = t.queues.Join(a.Handle.Key, a)
-	a.queue.Shared.first = a.grant.holder.Number // it was first
-	a.queue.Shared.known.Asked(a.sent)
+	a.queue.Shared.known.Asked(a.grant.holder.Number, a.sent)
 	t.notePlace(a, a.ownChannel(), a.firstTerm, a.sent)
 	a.place.Epoch = 0
 }

@@ -79,6 +79,9 @@ var Table = []Mutant{
 	{"L.2c", "a refusal stands although a later question has had no reply", []Edit{
 		{"internal/outcome/outcome.go", "if r.asked == 0 {", "if r.asked == 0 && !r.refused {"},
 	}},
+	{"L.2d", "a late reply to a call that has left counts as one to a later call", []Edit{
+		{"internal/outcome/outcome.go", "if attempt >= r.first {", "if true {"},
+	}},
 	{"L.4a", "a local refusal counts forever", []Edit{
 		{"internal/outcome/outcome.go", "r.until != 0 &&", "false &&"},
 	}},
