@@ -282,7 +282,7 @@ var ownMutants = []mutant{
 		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},
 	}},
 	{"C10", "plain permits that their client has are given back as unknown", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
-		{"internal/table/attempt.go", "\tif h.Kind.Lasting {\n\t\tt.notePast(g)\n\t}\n", ""},
+		{"internal/table/attempt.go", "\t\tt.notePast(g)\n", ""},
 	}},
 	{"M59", "a lock that is granted to a waiter of long ago is kept", []string{"./internal/suites/trouble TestARestoreBringsBackWaitersOfLongAgo"}, []edit{
 		{"internal/table/message.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},

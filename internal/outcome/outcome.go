@@ -49,10 +49,10 @@ func (r *Record) Unsent() { r.unsent = true }
 func (r *Record) Answered() { r.asked, r.open, r.unset, r.failure = 0, 0, false, nil }
 
 // Late notes the reply to a question of an attempt that came after its caller had left. It may be about a moment that is long past, so it
-// says only that Redis answers: the silence of other questions counts from now. The question of an attempt before all that asked since is
-// none of those without an outcome.
-func (r *Record) Late(attempt int64, now clock.Instant) {
-	if attempt >= r.first {
+// says only that Redis answers: the silence of other questions counts from now. If the question was asked here, it has its outcome, unless
+// the attempt came before all whose questions have none.
+func (r *Record) Late(attempt int64, here bool, now clock.Instant) {
+	if here && attempt >= r.first {
 		r.open--
 	}
 	if r.asked = now; r.open <= 0 {
@@ -67,8 +67,11 @@ func (r *Record) Refused() { *r = Record{refused: true} }
 func (r *Record) NotSetUp() { *r = Record{refused: true, unset: true} }
 
 // RefusedUntil notes a refusal without a question: another owner of this process holds the lock, and the next question is
-// due at that moment.
-func (r *Record) RefusedUntil(due clock.Instant) { *r = Record{refused: true, until: due} }
+// due at that moment. It returns the record.
+func (r *Record) RefusedUntil(due clock.Instant) *Record {
+	*r = Record{refused: true, until: due}
+	return r
+}
 
 // Failed notes that a question failed.
 func (r *Record) Failed(err error) { *r = Record{failure: err} }

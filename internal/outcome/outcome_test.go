@@ -50,33 +50,36 @@ func TestResult(t *testing.T) {
 			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Asked(1, at(12)) }, 13, silent,
 		},
 		"a late reply": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, at(13)) }, 15, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, true, at(13)) }, 15, refused,
 		},
 		"a late reply, and f of silence of another question": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, at(12)) }, 15, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, true, at(12)) }, 15, silent,
 		},
 		"a late reply to the only question": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(1, true, at(12)) }, 100, refused,
 		},
 		"a late reply that says nothing": {
-			func(r *Record) { r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, unknown,
+			func(r *Record) { r.Asked(1, at(10)); r.Late(1, true, at(12)) }, 100, unknown,
 		},
 		"late replies to questions of before a refusal": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Late(1, at(2)); r.Asked(1, at(10)) }, 13, silent,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Late(1, true, at(2)); r.Asked(1, at(10)) }, 13, silent,
 		},
 		"late replies to questions of before a refusal, and a later question": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(11)) }, 14, silent,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, true, at(11)) }, 14, silent,
 		},
 		"a late reply to a question of before a refusal says that Redis answers": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(12)) }, 14, refused,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, true, at(12)) }, 14, refused,
+		},
+		"a late reply to a question that was asked elsewhere": {
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(2, false, at(11)) }, 14, silent,
 		},
 		"late replies to the questions of attempts that asked in another order than they came": {
 			func(r *Record) {
 				r.Refused()
 				r.Asked(2, at(10))
 				r.Asked(1, at(10))
-				r.Late(1, at(11))
-				r.Late(2, at(11))
+				r.Late(1, true, at(11))
+				r.Late(2, true, at(11))
 			}, 100, refused,
 		},
 		"a reply that says nothing about the lock": {

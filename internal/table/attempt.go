@@ -63,7 +63,7 @@ func (t *Table) newGrant(a *Attempt) {
 		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
 		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
-	if h.Kind.Lasting {
+	if g.queued = a.queue != nil; h.Kind.Lasting {
 		t.notePast(g)
 	}
 	a.grant = g
@@ -103,6 +103,7 @@ func (a *Attempt) keep(from clock.Instant) {
 // asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
 func (a *Attempt) asks(now clock.Instant) (outlives bool, within time.Duration) {
 	a.Seen.Questions++
+	a.knows().Asked(a.grant.holder.Number, now)
 	outlives, within = a.outlives(now)
 	a.asked = true
 	return outlives, within

@@ -44,7 +44,7 @@ func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 // would take their abandoned questions for silence.
 func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 	if l := t.queueOf(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
-		l.Shared.known.Late(g.holder.Number, now)
+		l.Shared.known.Late(g.holder.Number, g.queued, now)
 	}
 }
 
@@ -99,8 +99,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 	if next != nil {
 		x.nextGrant = next.grant
 		next.handing, next.forcings = true, t.forcings
-		next.knows().RefusedUntil(g.term.Ends())
-		next.knows().Asked(next.grant.holder.Number, now)
+		next.knows().RefusedUntil(g.term.Ends()).Asked(next.grant.holder.Number, now)
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
 		t.notePlace(next, next.way.channel(next), t.firstTerm(next), now)

@@ -61,8 +61,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	if g.handle.Kind.HasPermits() {
 		due = now // others may free permits at any time
 	}
-	next.knows().RefusedUntil(due)
-	next.knows().Asked(next.grant.holder.Number, now)
+	next.knows().RefusedUntil(due).Asked(g.holder.Number, now)
 	g.sending(next.Lease, now)
 	x.phase, x.sent, x.next, x.nextGrant = handing, now, next, g
 	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))

@@ -30,12 +30,12 @@ func (e *evidence) drop(sent clock.Instant) {
 	}
 }
 
-// silence returns for how long Redis has not replied, although a question was sent after a moment. A late reply counts for all
-// questions that were sent before it, because the table does not know which one it is for.
+// silence returns for how long Redis has not replied, although a question was sent after a moment. A late reply says that Redis answers:
+// the silence of the other questions counts from then.
 func (e *evidence) silence(w *world, after clock.Instant) time.Duration {
 	for _, sent := range e.open {
-		if sent > max(after, e.late) {
-			return w.now.Sub(sent)
+		if sent > after {
+			return w.now.Sub(max(sent, e.late))
 		}
 	}
 	return 0
@@ -44,12 +44,6 @@ func (e *evidence) silence(w *world, after clock.Instant) time.Duration {
 // stands reports whether a refusal stands.
 func (e *evidence) stands(w *world) bool {
 	return e.refused > e.failed && e.silence(w, 0) < w.cfg.Floor() && (e.until == 0 || w.now.Sub(e.until) < w.cfg.Floor())
-}
-
-// mustStand reports whether a refusal stands although a late reply may count for one question only.
-func (e *evidence) mustStand(w *world) bool {
-	silent := len(e.open) > 0 && w.now.Sub(max(e.open[0], e.late)) >= w.cfg.Floor()
-	return e.stands(w) && !silent
 }
 
 // sight is the latest hold of a name in a process. It refuses the attempts of other owners.
@@ -223,7 +217,7 @@ func (w *world) checkOutage(v *verb) {
 	if w.rivalOf(v) {
 		w.failf("HonestOutage: %s reports %v, but another owner of its process holds the lock", v, v.a.Last.Err)
 	}
-	if e.mustStand(w) && seen.step < e.refused {
+	if e.stands(w) && seen.step < e.refused {
 		w.failf("HonestOutage: %s reports %v; refused in step %d, failed in step %d, silence for %v", v, v.a.Last.Err, e.refused,
 			e.failed, e.silence(w, 0))
 	}

@@ -81,7 +81,7 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 	defer t.lock().Unlock()
 	for k, a := range i.waiters {
 		if r.Err == nil {
-			a.knows().Late(a.grant.holder.Number, now) // whatever the waiter has learned meanwhile
+			t.repliedLate(a.grant, r, now) // whatever the waiter has learned meanwhile
 		}
 		switch {
 		case a.inquiry != i.number:

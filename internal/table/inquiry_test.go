@@ -179,13 +179,12 @@ func (w *world) inquire(r *renewal) {
 // inquired takes the reply to an inquiry.
 func (w *world) inquired(i *renewal, r wire.Reply) {
 	for k, a := range i.i.waiters {
-		switch e := w.evidenceOf(a); {
+		switch {
 		case r.Err != nil:
 		case a.inquiry == i.i.number && r.List[k] >= 0:
-			*e = evidence{refused: w.step}
-		default: // as a late reply
-			e.drop(i.asked)
-			e.late = w.now
+			*w.evidenceOf(a) = evidence{refused: w.step}
+		default:
+			w.learnsLate(a.grant, r, i.asked)
 		}
 	}
 	i.proc.table.Inquired(i.i, i.sent, r, w.now, &i.proc.notices)

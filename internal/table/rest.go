@@ -92,7 +92,6 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	a.counted(g.holder.Permits())
-	a.knows().Asked(a.grant.holder.Number, now)
 	s.Outlives, s.Within = a.asks(now)
 	var most time.Duration
 	if s.Call, most = a.way.question(t, a, next, now); most > 0 && (s.Within == 0 || s.Within > most) {

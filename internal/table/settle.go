@@ -116,7 +116,6 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
 	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), g.open()+1, a.Lease)}
-	a.knows().Asked(a.grant.holder.Number, now)
 	s.Outlives, s.Within = a.asks(now)
 	return s
 }
@@ -179,7 +178,6 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = adopting, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
-	a.knows().Asked(a.grant.holder.Number, now)
 	s.Outlives, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s

@@ -246,8 +246,9 @@ type streak struct {
 	after int32 // milliseconds from since to the beginning of the latest hold
 }
 
-// traces is what Redis may have of a grant, beyond its holder as the replies have shown it.
+// traces is what Redis may have of a grant, beyond its holder as the replies have shown it, and may still answer.
 type traces struct {
+	queued bool // its attempt was in a local queue, whose record has its questions
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.

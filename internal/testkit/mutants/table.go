@@ -80,7 +80,10 @@ var Table = []Mutant{
 		{"internal/outcome/outcome.go", "if r.asked == 0 {", "if r.asked == 0 && !r.refused {"},
 	}},
 	{"L.2d", "a late reply to a call that has left counts as one to a later call", []Edit{
-		{"internal/outcome/outcome.go", "if attempt >= r.first {", "if true {"},
+		{"internal/outcome/outcome.go", "if here && attempt >= r.first {", "if here {"},
+	}},
+	{"L.2e", "a late reply to a call that waited in no local queue counts as one to a call in it", []Edit{
+		{"internal/outcome/outcome.go", "if here && attempt >= r.first {", "if attempt >= r.first {"},
 	}},
 	{"L.4a", "a local refusal counts forever", []Edit{
 		{"internal/outcome/outcome.go", "r.until != 0 &&", "false &&"},
