@@ -37,6 +37,7 @@ var elsewhere = map[string]string{
 	"table line 2":  "the waiter only loses its place, and scenes that cut subscriptions check no order",
 	"table line 3":  "each release passes over the dead waiter, which costs time of Redis's processor",
 	"table line 14": "whoever waits asks within a first term, which the scenes allow after a lost command",
+	"table S.16b":   "the client has shut down, so that the waiter leaves at once: it costs an inquiry at most",
 	"table T6":      "an adoption meets another owner's hold only with a ticket that is worth nothing",
 	"F11":           "whoever waits asks within a first term, which the scenes allow after the end of a process",
 }
@@ -53,6 +54,7 @@ var rare = map[string]string{
 	"table 2":       "the wait has to end at the moment of the hand-over, as in a process that was stopped",
 	"table 8":       "the owner has to acquire again after somebody has deleted the lock, and before a renewal tells",
 	"table 10":      "an attempt has to come between a deadline and its alarm, which are one moment unless the process is stopped",
+	"F16":           "the first waiter has to leave, and another one to take its seat before that arrives, while nobody releases the lock",
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
 	"table L.4a":    "a process has to be stopped until the hold of its writer is over, while its reader waits, who has asked nobody else",
 	"table E.2":     "a waiter has to sleep by the longer lease, which only those for read-write locks do",

@@ -50,4 +50,11 @@ var fieldMutants = []mutant{
 	{"F14", "a writer that leaves gives the lock to the next one, although readers wait that prefer writers (G.5)", []string{"./internal/wire TestAWriterThatLeavesLetsInWhoWaited"}, []edit{
 		{"internal/lua/line_prelude.lua", "and (side == WriteMode and redis.call('ZREM', line, ReadersMark) == 1 or times", "and (times"},
 	}},
+	{"F15", "nobody is told until when AtLeast keeps a lock (Q.2)", []string{"./internal/suites/claims TestAtLeastLetsTheFirstWaiterInAtOnce"}, []edit{
+		{"internal/lua/lock_park.lua", "  forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], microseconds())\n", ""},
+		{"internal/lua/fair_park.lua", "  alert(fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], true, ARGV[4], ARGV[5]), 0, nil, ARGV[2])\n", ""},
+	}},
+	{"F16", "nobody is told that it is first because a later waiter has taken the seat of the first one (F.2)", []string{"./internal/wire TestGoldenFair"}, []edit{
+		{"internal/lua/fair_acquire.lua", "if next and next == head then", "if false then"},
+	}},
 }

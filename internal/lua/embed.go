@@ -12,6 +12,8 @@ var (
 	FairAcquire string
 	//go:embed sent/fair_force.lua
 	FairForce string
+	//go:embed sent/fair_park.lua
+	FairPark string
 	//go:embed sent/fair_release.lua
 	FairRelease string
 	//go:embed sent/fenced_fair_acquire.lua

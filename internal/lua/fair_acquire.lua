@@ -93,11 +93,17 @@ if holds then
 end
 
 local q, asking = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], token, ARGV[4], ARGV[5]), ARGV[7] or ''
-local before = tonumber((sitter(q.seats, asking)))
+local before, left, next = tonumber((sitter(q.seats, asking))), 0, nil
 if before and before > tonumber(ARGV[3]) then
   return -1 -- this command is late: its process has another waiter there
-elseif before and before < tonumber(ARGV[3]) then
-  remove(q, asking)
+elseif before and before < tonumber(ARGV[3]) then -- who had the seat before leaves, and that command is late
+  if first(KEYS[2]) == asking then
+    left = math.max(redis.call('PTTL', KEYS[1]), 0)
+    remove(q, asking)
+    next = favor(q, q.now + left, 0)
+  else
+    remove(q, asking)
+  end
 end
 
 local head, due
@@ -116,6 +122,9 @@ if not locked then
   due = leave
 else
   head, due = evict(q, asking)
+  if next and next == head then
+    alert(q, 0, nil, left)
+  end
 end
 local heard = 0
 if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and TokenSuffix or '')) and ARGV[9] == '1' then

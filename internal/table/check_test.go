@@ -42,6 +42,7 @@ func (w *world) check() {
 	w.checkLines()
 	w.checkSeats()
 	w.checkWakes()
+	w.checkInquiries()
 }
 
 // checkRenewals checks that every hold that is kept hears from Redis in time.

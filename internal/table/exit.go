@@ -207,8 +207,8 @@ func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *noti
 }
 
 // A lock that must stay taken for some time is parked when it is unlocked before: its holder in Redis becomes a number that nobody has.
-// Nothing renews that, and no owner can lose it, so the lock is free when the time is over. No message says so: waiters sleep
-// until the lease that they know of is over, and ask.
+// Nothing renews that, and no owner can lose it, so the lock is free when the time is over. The script tells the first
+// waiter when that is.
 
 // parks decides whether the last unlock of a grant parks the lock.
 func (t *Table) parks(g *Grant, now clock.Instant) bool {

@@ -10,22 +10,22 @@ import (
 // free returns the step that frees the lock. An unlock has one command timeout in all, also if it tried something before.
 func (t *Table) free(x *Exit, now clock.Instant) Step {
 	g := x.grant
-	within := t.left(x, now)
-	x.phase, x.sent = freeing, now
-	if x.parks = g.rare != nil && g.rare.park != nil && g.rare.keep > now; x.parks { // the release has to keep the lock taken
-		x.byLine = false
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), g.rare.keep.Sub(now))}
+	s := Step{Do: Ask, Slot: x.background, Within: t.left(x, now)}
+	x.phase, x.sent, x.byLine = freeing, now, t.inLine(x)
+	x.parks = g.rare != nil && g.rare.park != nil && g.rare.keep > now // the release has to keep the lock taken
+	switch names := g.handle.Names(); {
+	case x.parks:
+		s.Call = g.rare.park.Park(names, g.inRedis(), g.rare.keep.Sub(now), x.byLine || g.handle.Kind.Queues && !x.narrow)
+	case x.byLine:
+		s.Call = t.give(x, now)
+	default:
+		x.snapshot.Messages, x.snapshot.Subscribed = t.messages.Received(names.Channel)
+		s.Call = g.inRedis().Release(names, g.tombstone())
+		if g.rare != nil && g.rare.seat != nil {
+			s.Call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
+		}
 	}
-	if x.byLine = t.inLine(x); x.byLine {
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
-	}
-	names := g.handle.Names()
-	x.snapshot.Messages, x.snapshot.Subscribed = t.messages.Received(names.Channel)
-	call := g.inRedis().Release(names, g.tombstone())
-	if g.rare != nil && g.rare.seat != nil {
-		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
-	}
-	return Step{Do: Ask, Slot: x.background, Within: within, Call: call}
+	return s
 }
 
 // replied takes what the reply to a release says about others. If the lock is parked, it says nothing. A release that knows of no line

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -148,6 +149,36 @@ func TestAWatchBeginsWithALookAtTheLock(t *testing.T) {
 			require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do, "the lock is free")
 		}
 	}
+}
+
+// checkInquiries checks that a client asks for an attempt if and only if that sleeps without a timer for its place in the line.
+func (w *world) checkInquiries() {
+	for _, v := range w.verbs {
+		a := v.a
+		if v.proc.table.closed { // it drops them
+			continue
+		}
+		due := slices.Contains(v.proc.table.asleep.All(), a)
+		under := a.inquiry != 0 && w.inquires(v.proc, a)
+		switch {
+		case a.inquiry != 0 && !under:
+			w.failf("Inquiries: none is under way about %s", v)
+		case due && under:
+			w.failf("Inquiries: two about %s", v)
+		case (due || under) != (a.place.Pause > 0):
+			w.failf("Inquiries: %v, %v, every %v, about %s", due, under, a.place.Pause, v)
+		case (due || under) && (a.phase != resting || !a.place.Stands):
+			w.failf("Inquiries: about %s in phase %d", v, a.phase)
+		}
+	}
+}
+
+// inquires reports whether the latest inquiry about an attempt is yet to be sent, or to be answered.
+func (w *world) inquires(p *process, a *Attempt) bool {
+	about := func(r *renewal) bool {
+		return r != nil && r.i != nil && r.proc == p && r.i.number == a.inquiry && slices.Contains(r.i.waiters, a)
+	}
+	return slices.ContainsFunc(w.batches, about) || slices.ContainsFunc(w.bag, func(f *flight) bool { return about(f.renewal) })
 }
 
 // inquire sends an inquiry.

@@ -189,7 +189,7 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.ask(a, asking, now, n)
 	}
 	s := t.rest(a, pause, n)
-	if _, line := a.way.(lineWay); line && s.Do == Sleep && p.Ahead < wire.Watching && hint > wire.FirstTerm {
+	if _, line := a.way.(lineWay); line && s.Do == Sleep && a.place.Stands && p.Ahead < wire.Watching && hint > wire.FirstTerm {
 		a.place.Pause, s.Pause = pause, -1 // also if it is yet to be subscribed: then an inquiry says that it must ask
 		t.inquireAt(a, now.Add(pause), n)
 	}

@@ -124,8 +124,8 @@ func (s *server) comes(c *wire.Call, role role, r wire.Reply, field string, befo
 	case exports:
 		b.epoch, s.quiet = s.born[last].epoch, true
 	case parks:
-		s.kept[last] = s.world().Add(millis(c.Args.Millis))
-		s.quiet = true // nobody is told when it ends
+		s.kept[text(c.Args.Extra)] = s.world().Add(millis(c.Args.Millis))
+		s.quiet = len(c.Keys) == 1 // nobody is told when it ends
 	default:
 		if s.public = ""; !slices.ContainsFunc(before.holders, func(h holder) bool { return h.field != field && s.find(h.field) != nil }) {
 			s.longer = false

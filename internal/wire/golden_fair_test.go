@@ -61,7 +61,7 @@ var fairVectors = []struct{ claim, lines string }{
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
 		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
 		acquire fair 4 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000 u:-4|20000 60000]
-		acquire fair 3 30000 60000 10000 2 = wait 60000 -> {u:1:1} 60000, [u:-4|20000 60000 u:-2=3|10000 60000]
+		acquire fair 3 30000 60000 10000 2 = wait 60000 -> {u:1:1} 60000, [u:-4|20000 60000 u:-2=3|10000 60000] ! redisson_lock__channel:@:u:-4 9 4 60000
 		acquire fair 2 30000 60000 20000 = wait 0
 		release fair 2 = 0
 		release fair 1 = 1, 4 has it for 20000 -> {u:4:1} 20000, [u:-2=3|10000 60000]
@@ -69,6 +69,21 @@ var fairVectors = []struct{ claim, lines string }{
 		release fair 4 = 1, 3 has it for 10000 -> {u:3:1} 10000
 		acquire fair 5 30000 60000 20000 2 = wait 10000 -> {u:3:1} 10000, [u:-2=5|20000 60000]
 		release fair 3 0 2 = 1, 5 has it for 20000 -> {u:5:1} 20000
+	`},
+	{"the waiter that is first then learns of that, and one of Java's has its time", `
+		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
+		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
+		java RPUSH redisson_lock_queue:@ j:1; ZADD redisson_lock_timeout:@ now+10000 j:1 -> {u:1:1} 60000, [u:-2|20000 60000 j:1 10000]
+		acquire fair 3 30000 60000 10000 2 = wait 360000 -> {u:1:1} 60000, [j:1 360000 u:-2=3|10000 420000] ! redisson_lock__channel:@:j:1 0
+	`},
+	{"a lock that is kept tells the first waiter until when", `
+		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
+		park fair 9 50000 8 = 0
+		acquire fenced_fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000|t 60000]
+		acquire fair 3 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000|t 60000 u:-3|20000 60000]
+		park fair 9 50000 1 = 1 -> {u:9:0} 50000, [u:-2|20000|t 60000 u:-3|20000 60000] ! redisson_lock__channel:@:u:-2 9 2 50000
+		park fair 9 50000 1 = 1
+		release fair 2 0 2 = 0 -> {u:9:0} 50000, [u:-3|20000 60000] ! redisson_lock__channel:@:u:-3 9 3 50000
 	`},
 	{"a waiter that asks again learns that it was removed", `
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
@@ -165,6 +180,19 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 		}
 	}
 	return reply
+}
+
+// park runs the script that keeps a lock. The words are the number that nobody is, the ms, and the number of the holder.
+func (g *golden) park(kind *wire.Kind, words []string) string {
+	var numbers [3]int64
+	for i, word := range words {
+		numbers[i], _ = strconv.ParseInt(word, 10, 64)
+	}
+	names := wire.NewNames(kind, g.name, g.client.ID())
+	park, last := wire.NewHolder(kind, names, g.client.ID(), numbers[0]), wire.NewHolder(kind, names, g.client.ID(), numbers[2])
+	r, err := runCall(g.rdb, park.Park(names, &last, millis(numbers[1]), true))
+	require.NoError(g, err)
+	return strconv.FormatInt(r.N, 10)
 }
 
 // seat returns what is known about a waiter that has a seat.

@@ -111,9 +111,15 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 }
 
 // Park returns the call that keeps the key, for a time, under the number of this holder instead of the last one. Nobody holds the lock then.
-func (h *Holder) Park(n *Names, last *Holder, left time.Duration) Call {
-	s := h.kind.Park
-	return Call{Script: s, Keys: s.Of(n.Keys), Args: h.args(left, last.Field, nil)}
+// tells says that the first one of those who wait in Redis is told when the time is over.
+func (h *Holder) Park(n *Names, last *Holder, left time.Duration, tells bool) Call {
+	c := Call{Script: h.kind.Park, Keys: n.Keys[:1], Args: h.args(left, cmp.Or(n.base, n.Boxed), last.Field)}
+	if tells && h.kind.Queues {
+		c.Keys = c.Script.Of(n.Keys)
+	} else if tells {
+		c.Keys = c.Script.Of(n.LineKeys)
+	}
+	return c
 }
 
 // Permits returns how many permits it has, or wants. It is 1 for a lock.

@@ -21,7 +21,7 @@ var (
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
 	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
-	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
+	lockPark     = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.LockPark)
 	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
@@ -34,6 +34,7 @@ var (
 	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FairAcquire)
 	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
 	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FairForce)
+	fairPark    = newScript(Script{Keys: 4, Argv: 6, Announces: true, Judges: true}, lua.FairPark)
 
 	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
 	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)

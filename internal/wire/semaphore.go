@@ -24,30 +24,22 @@ func NewSemaphore(n *Names) Semaphore { return Semaphore{n} }
 
 // SetUp returns the call that sets it up with a number of permits, unless somebody has. A lifetime of zero means for good.
 func (s Semaphore) SetUp(number, total int64, lifetime time.Duration) Call {
-	c := s.lined(semaphoreSetUp, number)
-	c.Args.Extra = fmt.Sprint(total, " ", Millis(lifetime))
-	return c
+	return s.lined(semaphoreSetUp, number, fmt.Sprint(total, " ", Millis(lifetime)))
 }
 
 // SetPermits returns the call that sets how many permits it has in all.
 func (s Semaphore) SetPermits(number, total int64) Call {
-	c := s.lined(semaphoreChange, number)
-	c.Args.Extra = total
-	return c
+	return s.lined(semaphoreChange, number, total)
 }
 
 // AddPermits returns the call that gives it more permits, or fewer.
 func (s Semaphore) AddPermits(number, more int64) Call {
-	c := s.lined(semaphoreChange, number)
-	c.Args.Extra = "+" + strconv.FormatInt(more, 10)
-	return c
+	return s.lined(semaphoreChange, number, "+"+strconv.FormatInt(more, 10))
 }
 
 // GiveBack returns the call that gives permits back by their ids, all or none.
 func (s Semaphore) GiveBack(number int64, ids []string) Call {
-	c := s.lined(semaphoreGiveBack, number)
-	c.Args.Extra = strings.Join(ids, "")
-	return c
+	return s.lined(semaphoreGiveBack, number, strings.Join(ids, ""))
 }
 
 // Drain returns the call that takes all free permits of a plain semaphore.
@@ -89,9 +81,10 @@ func (s Semaphore) once(script *Script, number int64) Call {
 	return c
 }
 
-// lined is once for a script that tells the line of free permits.
-func (s Semaphore) lined(script *Script, number int64) Call {
+// lined is once for a script that tells the line of free permits, with what it gets besides.
+func (s Semaphore) lined(script *Script, number int64, extra any) Call {
 	c := s.once(script, number)
+	c.Args.Extra = extra
 	c.Keys = append(slices.Clip(c.Keys), s.names.LineKeys[len(s.names.LineKeys)-1])
 	return c
 }

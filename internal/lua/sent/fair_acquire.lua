@@ -1,4 +1,4 @@
--- ca0f75d6292de6cc106348b3556d7a3e6fb0d046 fair_acquire
+-- 867e97463217aa6c94220116bf989d0ab8d7fdbb fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -417,11 +417,17 @@ if holds then
   return 0
 end
 local q, asking = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], token, ARGV[4], ARGV[5]), ARGV[7] or ''
-local before = tonumber((sitter(q.seats, asking)))
+local before, left, next = tonumber((sitter(q.seats, asking))), 0, nil
 if before and before > tonumber(ARGV[3]) then
   return -1
 elseif before and before < tonumber(ARGV[3]) then
-  remove(q, asking)
+  if first(KEYS[2]) == asking then
+    left = math.max(redis.call('PTTL', KEYS[1]), 0)
+    remove(q, asking)
+    next = favor(q, q.now + left, 0)
+  else
+    remove(q, asking)
+  end
 end
 local head, due
 if not locked then
@@ -439,6 +445,9 @@ if not locked then
   due = leave
 else
   head, due = evict(q, asking)
+  if next and next == head then
+    alert(q, 0, nil, left)
+  end
 end
 local heard = 0
 if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and '|t' or '')) and ARGV[9] == '1' then

@@ -1,4 +1,4 @@
--- 7929b10cae0468f9b9be5b4f710954d2e3cb4e19 fenced_fair_acquire
+-- 9957f6a1a8c437987938891df5279ea667a1f2c2 fenced_fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -433,11 +433,17 @@ if holds then
   return 0
 end
 local q, asking = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], token, ARGV[4], ARGV[5]), ARGV[7] or ''
-local before = tonumber((sitter(q.seats, asking)))
+local before, left, next = tonumber((sitter(q.seats, asking))), 0, nil
 if before and before > tonumber(ARGV[3]) then
   return -1
 elseif before and before < tonumber(ARGV[3]) then
-  remove(q, asking)
+  if first(KEYS[2]) == asking then
+    left = math.max(redis.call('PTTL', KEYS[1]), 0)
+    remove(q, asking)
+    next = favor(q, q.now + left, 0)
+  else
+    remove(q, asking)
+  end
 end
 local head, due
 if not locked then
@@ -455,6 +461,9 @@ if not locked then
   due = leave
 else
   head, due = evict(q, asking)
+  if next and next == head then
+    alert(q, 0, nil, left)
+  end
 end
 local heard = 0
 if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and '|t' or '')) and ARGV[9] == '1' then

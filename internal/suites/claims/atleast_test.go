@@ -191,6 +191,42 @@ func TestAtLeastLetsWaitersIn(t *testing.T) {
 	})
 }
 
+// TestAtLeastLetsTheFirstWaiterInAtOnce when the time is over, although the lease that the waiters knew of was longer: the first one is told.
+func TestAtLeastLetsTheFirstWaiterInAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, kind := range kept {
+		for name, own := range map[string][]bool{"its own process": {true, false}, "another one": {false, true}} {
+			t.Run(kind+" of "+name, func(t *testing.T) {
+				t.Parallel()
+				const d = time.Second
+				rdb := server.Client(t)
+				client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
+				lock := testkit.MakeLock(kind, client, testkit.NewName())
+				hold, passed := testkit.Must(lock.Acquire(t.Context(), rlock.AtLeast(d))), redistest.Stopwatch(t)
+				var waiting []<-chan error
+				in := make([]time.Duration, len(own))
+				for i, its := range own {
+					by := other
+					if its {
+						by = client
+					}
+					waiting = append(waiting, testkit.Async(func() error {
+						return testkit.MakeLock(kind, by, lock.Name()).Do(t.Context(), func(context.Context) error { in[i] = passed(); return nil })
+					}))
+					testkit.Eventually(t, "it waits", func() bool { return by.Stats().Waiting == 1 })
+				}
+				redistest.Eventually(t, "they know of a lease", func() bool { return passed() > d/2 })
+				require.NoError(t, hold.Unlock(t.Context()))
+				for i, w := range waiting {
+					require.NoError(t, testkit.Within(t, "a waiter has its turn", w))
+					require.Less(t, in[i], d+700*time.Millisecond)
+				}
+			})
+		}
+	}
+}
+
 // TestAtLeastOfAWaiter counts from when it got the lock, however long it has waited.
 func TestAtLeastOfAWaiter(t *testing.T) {
 	t.Parallel()

@@ -170,6 +170,12 @@ var Table = []Mutant{
 	{"S.14b", "a re-entry counts although little of the lease is left", []Edit{
 		{"internal/table/settle.go", "\t\tr.Err = errLateCount\n", "\t\tr.Err = nil\n"},
 	}},
+	{"S.16a", "an inquiry that finds nothing new is the last one about its waiter", []Edit{
+		{"internal/table/inquiry.go", "\t\t\tt.inquireAt(a, now.Add(a.place.Pause), n)\n", ""},
+	}},
+	{"S.16b", "a client inquires about a waiter that stands in the line no more", []Edit{
+		{"internal/table/look.go", "s.Do == Sleep && a.place.Stands && p.Ahead", "s.Do == Sleep && p.Ahead"},
+	}},
 	{"line 6", "a message for a number that does not wait causes a release (S.7)", []Edit{
 		{
 			"internal/table/message.go", "\tif a := t.placed[m.Number]; a != nil {\n",

@@ -52,7 +52,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	case 6:
 		return g.when(k.HandOver != nil, func() wire.Call { return h.HandOver(n, last, g.lease(), line && g.one(2)) })
 	case 7:
-		return g.when(k.Park != nil, func() wire.Call { return h.Park(n, last, g.lease()) })
+		return g.when(k.Park != nil, func() wire.Call { return h.Park(n, last, g.lease(), g.one(2)) })
 	case 8:
 		return g.when(k.HasTickets(), func() wire.Call {
 			if g.one(2) {

@@ -335,7 +335,10 @@ func (w *worker) leaves(h *holder, err error) {
 		}
 	}
 	if h.atLeast > 0 && err == nil {
-		h.of.untold = time.Now().Add(h.atLeast + 35*time.Second)
+		h.of.untold = time.Now().Add(h.atLeast)
+		if w.Broadcast || len(w.Denied) > 0 { // nobody is told when that is over, and the lease that waiters know of may be longer
+			h.of.untold = h.of.untold.Add(35 * time.Second)
+		}
 	}
 	if !errors.Is(err, rlock.ErrLost) {
 		return

@@ -116,7 +116,7 @@ func (w *worker) draw(t *target) plan {
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
 	switch k := w.random.IntN(100); {
-	case k < 3 && single && (w.FairWait == 0 || !t.fair()): // no message tells those who wait when that is over
+	case k < 3 && single:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
 	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()

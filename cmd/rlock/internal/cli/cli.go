@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -112,7 +113,11 @@ func named(flags *pflag.FlagSet) (err error) {
 		case "key-prefix", "prefix", "match":
 			return
 		}
-		if text := f.Value.String(); f.Changed && (text == "" || text == "[]" || text == `[""]`) {
+		values := []string{f.Value.String()}
+		if all, ok := f.Value.(pflag.SliceValue); ok {
+			values = all.GetSlice()
+		}
+		if f.Changed && (len(values) == 0 || slices.Contains(values, "")) {
 			err = usage(fmt.Errorf("--%s is empty", f.Name))
 		}
 	})

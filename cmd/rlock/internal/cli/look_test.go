@@ -66,6 +66,7 @@ func TestLookBadly(t *testing.T) {
 		"ui --listen nowhere": exitUsage, "script a b": exitUsage, "doctor --kinds none": exitUsage, "doctor --lease 0": exitUsage, "doctor --lease 10ms": exitUsage,
 		"ls --all --addr=": exitUsage, "ls --all --url=": exitUsage, "ls --all --password-file=": exitUsage, "ls --prefix= --match= --key-prefix=": exitUnavailable,
 		"ui --listen=": exitUsage, "doctor --services-user=": exitUsage, "doctor --kinds=": exitUsage, "free a --yes --if-holder=": exitUsage,
+		"free a --yes --if-holder a:1 --if-holder=": exitUsage, "free a --yes --if-holder= --if-holder a:1": exitUsage,
 		"ls --all": exitUnavailable, "show a": exitUnavailable, "free a": exitUnavailable, "doctor": exitUnavailable,
 	} {
 		code, out, errs := command(t, "127.0.0.1:1", append(strings.Fields(args), "--timeout", "500ms")...)

@@ -1,0 +1,115 @@
+-- ac8f8e7dd348bb60793edf7741973207e85f48cf fair_park
+-- Generated from ../fair_park.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells the first waiter that is reached when that is
+-- over: the lease that it knows of may end later. A repeated call changes nothing.
+--
+-- KEYS[1] lock       hash: holder -> count
+-- KEYS[2] queue      list of waiters, the first one first; absent, as are the following, if nobody is told
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which Redisson counts it as dead
+-- KEYS[4] seats      hash: waiter -> number|ms of the lease that a script may give to it, and |t if it needs a token
+-- ARGV[1] park  the holder that nobody is
+-- ARGV[2] time  ms for which the lock stays taken
+-- ARGV[4] channel    prefix; each waiter listens on a channel of its own
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[6] last  the holder that leaves
+-- returns 1 when it is parked, 0 when the last holder does not hold it
+-- keeps rules A.6, Q.2
+-- for fair, fenced fair
+
+if redis.call('HEXISTS', KEYS[1], ARGV[6]) == 0 then
+  return redis.call('HEXISTS', KEYS[1], ARGV[1])
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], 0)
+redis.call('HDEL', KEYS[1], ARGV[6])
+if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
+  return 1
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function ours(waiter)
+  return string.find(waiter, ':-', 1, true)
+end
+local function foreign(waiter)
+  return ours(waiter) and (string.byte(waiter, -1) == 125) ~= (string.find(KEYS[1], '^{[^{]*}$') ~= nil)
+end
+local function first(queue, from)
+  local place, size = from or 0, 1
+  while true do
+    local waiters = redis.call('LRANGE', queue, place, place + size - 1)
+    for i, waiter in ipairs(waiters) do
+      if not foreign(waiter) then
+        return waiter, place + i - 1
+      end
+    end
+    if #waiters < size then
+      return false
+    end
+    place, size = place + size, 64
+  end
+end
+local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
+  local micros = microseconds()
+  return {
+    lock = lock, queue = queue, deadlines = deadlines, seats = seats, token = token, channel = channel, publish = publish,
+    micros = micros, now = math.floor(micros / 1000),
+  }
+end
+local function sitter(seats, waiter)
+  local entry = redis.pcall('HGET', seats, waiter)
+  if type(entry) == 'string' then
+    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
+  end
+end
+local function grantable(q, term, wants)
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+end
+local function reach(q, waiter)
+  if q.publish == 'NODE' or q.publish == 'BOTH' then
+    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+    return nil
+  end
+  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
+  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+end
+local function alert(q, place, client, lease)
+  for _ = 1, 16 do
+    local waiter, at = first(q.queue, place)
+    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+      return
+    end
+    place = at + 1
+    local number, term, wants = sitter(q.seats, waiter)
+    local receivers
+    if grantable(q, term, wants) then
+      receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
+    else
+      receivers = reach(q, waiter)
+    end
+    if receivers ~= 0 then
+      return
+    end
+  end
+end
+pcall(function()
+  alert(fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], true, ARGV[4], ARGV[5]), 0, nil, ARGV[2])
+end)
+return 1
