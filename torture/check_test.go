@@ -33,6 +33,15 @@ func passing(asked int64, other *Turn) History {
 	}
 }
 
+// waited returns turns of which one waits until 2 s, in vain, and another is refused at a moment. Nobody else has the lock then.
+func waited(at int64) []*Turn {
+	return []*Turn{
+		use(1, kindLock, "a", 1, 2, 10),
+		{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(5), Answered: ms(2000), Answer: refused, Wait: 1995 * time.Millisecond},
+		{ID: 3, Kind: kindLock, Names: []string{"a"}, Asked: ms(at), Answered: ms(at + 1), Answer: refused, Try: true},
+	}
+}
+
 // with changes the turn and returns it.
 func (t *Turn) with(change func(*Turn)) *Turn {
 	change(t)
@@ -138,6 +147,16 @@ func TestCheckersBite(t *testing.T) {
 				use(1, kindLock, "a", 1, 2, 10),
 				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused, Try: true},
 			}},
+		},
+		{
+			"linearizability:", // when its wait was almost over, another one may have been given the lock, which it gave back
+			History{Scene: safe, Turns: waited(1950)},
+			History{Scene: safe, Turns: waited(1500)},
+		},
+		{
+			"linearizability:", // after trouble, the message that the lock was its own may have been lost
+			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(9)}}, Turns: waited(1500)},
+			History{Scene: safe, Events: []Event{{From: ms(2010), To: ms(2020)}}, Turns: waited(1500)},
 		},
 		{
 			"order:",
