@@ -33,6 +33,12 @@ func passing(asked int64, other *Turn) History {
 	}
 }
 
+// stood returns a history in which the machine stood still besides.
+func stood(h History, from, to int64) History {
+	h.Stood = append(h.Stood, stall{ms(from), ms(to)})
+	return h
+}
+
 // waited returns turns of which one waits until 2 s, in vain, and another is refused at a moment. Nobody else has the lock then.
 func waited(at int64) []*Turn {
 	return []*Turn{
@@ -177,6 +183,11 @@ func TestCheckersBite(t *testing.T) {
 			"writer preference:", // a writer that gives up may have been given the lock meanwhile, and leaves it then; one that asked once has not
 			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused}),
 			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused, Try: true}),
+		},
+		{
+			"writer preference:", // the machine did not run the writer that gave up
+			stood(passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(130), Answer: refused}), 85, 125),
+			stood(passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(130), Answer: refused}), 40, 80),
 		},
 		{
 			"false loss:",
