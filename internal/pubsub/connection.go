@@ -30,7 +30,7 @@ type connection struct {
 	oneByOne    bool          // whether each channel has a SUBSCRIBE of its own, because Redis refuses some
 	refused     clock.Instant // when confirmed channels were last subscribed again, because Redis refused something
 	denied      clock.Instant // when Redis last refused a SUBSCRIBE
-	again       clock.Instant // when to subscribe again what is not confirmed then; zero means never
+	again       clock.Instant // when to order again what Redis has not confirmed by then; zero means never
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
 	reconnected clock.Instant // when that was last done; zero means never
 	arrived     bool          // a channel that was on the connection of a shard before is confirmed since the node told its role
@@ -125,11 +125,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 	unwatched = h.left("", now)
 	if c.again != 0 && now >= c.again {
 		c.again = 0
-		c.each(func(ch *channel) {
-			if !ch.confirmed {
-				ch.sent = 0
-			}
-		})
+		c.each(func(ch *channel) { ch.renew = ch.renew || !ch.confirmed || ch.order != ch.since })
 	}
 	due := c.agenda.Before(now + 1)
 	for i := 0; i < len(due); i++ { // a twin may join

@@ -239,7 +239,7 @@ func (c *connection) postponed(s *session, refusals int) bool {
 	if c.again == 0 {
 		c.again = clock.Now().Add(retryBusy)
 	}
-	return s.connected && refusals <= 2*len(c.hub.channels) // see send
+	return s.connected && refusals <= 2*len(c.hub.channels) // a channel has two commands at most, see send
 }
 
 // misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the

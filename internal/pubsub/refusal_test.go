@@ -176,6 +176,21 @@ func TestWhatIsRefusedForNowIsAskedForAgainSoon(t *testing.T) {
 	})
 }
 
+func TestARenewalThatIsRefusedForNowFollows(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		f.hub.Renew("a", f.hub.Orders())
+		f.after(keeperTick)
+		f.confirmed(true, "a")
+		require.Less(f, f.hub.Since("a"), f.hub.Orders())
+		f.driver.set(func() { f.driver.refuses = nil })
+		f.after(retryBusy + keeperTick)
+		require.Equal(f, f.hub.Orders(), f.hub.Since("a"))
+	})
+}
+
 func TestAServerThatWantsNoConnectionIsNotAskedWithoutAPause(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
