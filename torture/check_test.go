@@ -309,6 +309,12 @@ func TestCheckersBite(t *testing.T) {
 	}
 }
 
+// TestATicketIsGoodFromTheCallOn checks that a ticket is not taken for good for longer because the reply to the export came late.
+func TestATicketIsGoodFromTheCallOn(t *testing.T) {
+	turn := use(1, kindLock, "a", 1, 2, 500).with(func(t *Turn) { t.Export = ms(10) })
+	require.Equal(t, ms(280), turn.good(300*time.Millisecond))
+}
+
 // breaks checks that only the second history breaks a promise.
 func breaks(t *testing.T, promise string, good, evil History) {
 	t.Helper()
