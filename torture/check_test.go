@@ -60,6 +60,7 @@ func TestCheckersBite(t *testing.T) {
 	keeper := func(lost int64) *Turn {
 		return use(1, kindLock, "keep", 1, 2, 9000).with(func(t *Turn) { t.Keeper, t.Lost = true, ms(lost) })
 	}
+	later := []*Turn{use(4, kindLock, "a", 6, 2500, 2600), use(5, kindLock, "a", 1600, 1700, 1800)}
 	for _, c := range []struct {
 		promise    string
 		good, evil History
@@ -158,6 +159,11 @@ func TestCheckersBite(t *testing.T) {
 			"linearizability:", // when its wait was almost over, another one may have been given the lock, which it gave back
 			History{Scene: safe, Turns: waited(1950)},
 			History{Scene: safe, Turns: waited(1500)},
+		},
+		{
+			"linearizability:", // the same, and it got the lock later
+			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(9)}}, Turns: append(later, waited(1500)[2])},
+			History{Scene: safe, Turns: append(later, waited(1500)[2])},
 		},
 		{
 			"linearizability:", // after trouble, the message that the lock was its own may have been lost
