@@ -146,7 +146,8 @@ func (l *line) take() (what verb, channels []string, done []chan struct{}) {
 }
 
 // subscribe sends a SUBSCRIBE for each channel, and waits for the replies. Each is a command of its own: a cluster takes only sharded
-// channels of one slot in one command, and Redis refuses a whole command because of one channel.
+// channels of one slot in one command, and Redis refuses a whole command because of one channel. If it refuses them for now, as while it runs a
+// script for long, one error says so, as if they had one command.
 func (l *line) subscribe(channels []string) {
 	s := l.of
 	cmds := make([]valkey.Completed, len(channels))
@@ -157,15 +158,19 @@ func (l *line) subscribe(channels []string) {
 			cmds[i] = l.conn.B().Subscribe().Channel(channel).Build()
 		}
 	}
+	postponed := false
 	for _, r := range l.conn.DoMulti(context.Background(), cmds...) {
-		switch err := r.Error(); {
-		case err == nil:
-		case r.NonValkeyError() != nil:
+		err := r.Error()
+		if r.NonValkeyError() != nil {
 			s.lose(l, err)
 			return
-		default:
-			s.put(l, received{err: s.conn.classify(err)})
 		}
+		f := s.conn.classify(err)
+		if f == nil || postponed && f.Transient && !s.sharded {
+			continue
+		}
+		postponed = postponed || f.Transient
+		s.put(l, received{err: f})
 	}
 }
 

@@ -33,6 +33,21 @@ func passing(asked int64, other *Turn) History {
 	}
 }
 
+// stood returns a history in which the machine stood still besides.
+func stood(h History, from, to int64) History {
+	h.Stood = append(h.Stood, stall{ms(from), ms(to)})
+	return h
+}
+
+// waited returns turns of which one waits until 2 s, in vain, and another is refused at a moment. Nobody else has the lock then.
+func waited(at int64) []*Turn {
+	return []*Turn{
+		use(1, kindLock, "a", 1, 2, 10),
+		{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(5), Answered: ms(2000), Answer: refused, Wait: 1995 * time.Millisecond},
+		{ID: 3, Kind: kindLock, Names: []string{"a"}, Asked: ms(at), Answered: ms(at + 1), Answer: refused, Try: true},
+	}
+}
+
 // with changes the turn and returns it.
 func (t *Turn) with(change func(*Turn)) *Turn {
 	change(t)
@@ -45,6 +60,7 @@ func TestCheckersBite(t *testing.T) {
 	keeper := func(lost int64) *Turn {
 		return use(1, kindLock, "keep", 1, 2, 9000).with(func(t *Turn) { t.Keeper, t.Lost = true, ms(lost) })
 	}
+	later := []*Turn{use(4, kindLock, "a", 6, 2500, 2600), use(5, kindLock, "a", 1600, 1700, 1800)}
 	for _, c := range []struct {
 		promise    string
 		good, evil History
@@ -140,6 +156,21 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"linearizability:", // when its wait was almost over, another one may have been given the lock, which it gave back
+			History{Scene: safe, Turns: waited(1950)},
+			History{Scene: safe, Turns: waited(1500)},
+		},
+		{
+			"linearizability:", // the same, and it got the lock later
+			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(9)}}, Turns: append(later, waited(1500)[2])},
+			History{Scene: safe, Turns: append(later, waited(1500)[2])},
+		},
+		{
+			"linearizability:", // after trouble, the message that the lock was its own may have been lost
+			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(9)}}, Turns: waited(1500)},
+			History{Scene: safe, Events: []Event{{From: ms(2010), To: ms(2020)}}, Turns: waited(1500)},
+		},
+		{
 			"order:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
@@ -158,6 +189,11 @@ func TestCheckersBite(t *testing.T) {
 			"writer preference:", // a writer that gives up may have been given the lock meanwhile, and leaves it then; one that asked once has not
 			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused}),
 			passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(50), Answer: refused, Try: true}),
+		},
+		{
+			"writer preference:", // the machine did not run the writer that gave up
+			stood(passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(130), Answer: refused}), 85, 125),
+			stood(passing(40, &Turn{ID: 1, Kind: kindWrite, Names: []string{yielded}, Asked: ms(1), Answered: ms(130), Answer: refused}), 40, 80),
 		},
 		{
 			"false loss:",
@@ -277,6 +313,12 @@ func TestCheckersBite(t *testing.T) {
 	} {
 		breaks(t, c.promise, c.good, c.evil)
 	}
+}
+
+// TestATicketIsGoodFromTheCallOn checks that a ticket is not taken for good for longer because the reply to the export came late.
+func TestATicketIsGoodFromTheCallOn(t *testing.T) {
+	turn := use(1, kindLock, "a", 1, 2, 500).with(func(t *Turn) { t.Export = ms(10) })
+	require.Equal(t, ms(280), turn.good(300*time.Millisecond))
 }
 
 // breaks checks that only the second history breaks a promise.

@@ -75,7 +75,8 @@ func (c *checker) explained(t *Turn, from, to Moment) {
 	call.Asked, call.Answered, call.Err = from, to, why(func() string { return c.before(from) })
 	c.judge().Outage(call, func(since, until Moment) bool {
 		// The application may have left the latest question open.
-		return c.doubtful(t.Site, from.Add(-200*time.Millisecond), to) || c.trouble(since, until) > 0 || c.slow(since, until) > 0
+		return c.doubtful(t.Site, from.Add(-200*time.Millisecond), to) || c.trouble(since, until) > 0 || c.slow(since, until) > 0 ||
+			c.starved(t.Site, from, to) > 0 // the reply was late
 	})
 }
 

@@ -44,6 +44,11 @@ func TestErrorCheckersBite(t *testing.T) {
 			History{Scene: one, Events: []Event{{From: ms(90), To: ms(910), What: n8KillPubSub + " 40 times"}}, Turns: []*Turn{fail(150, 960, outage)}},
 		},
 		{
+			"error: an outage was reported", // the machine ran nothing of the process
+			History{Scene: one, Stood: []stall{{ms(900), ms(955)}}, Turns: []*Turn{fail(950, 960, outage)}},
+			History{Scene: one, Stood: []stall{{ms(900), ms(945)}}, Turns: []*Turn{fail(950, 960, outage)}},
+		},
+		{
 			"error: an outage was reported", // the application of another process does not explain it
 			History{Scene: one, Doubts: map[string][]Moment{"site1": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
 			History{Scene: one, Doubts: map[string][]Moment{"site2": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},

@@ -31,7 +31,6 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.gone(from, err, lost); err != nil {
 		return nil
 	}
-	ends := now().Add(lease)
 	pause(ctx, time.Duration(s.random.IntN(int(3*time.Millisecond))))
 	var opts []rlock.AcquireOption
 	if s.lease > 0 {
@@ -40,7 +39,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	lock, _ := handle(s.clients, s.Kind, s.Names...).(*rlock.Lock)
 	from = now()
 	adopted, err := lock.Adopt(ctx, ticket, opts...)
-	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < ends.Add(-lease/10)
+	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < s.good(lease)
 	if s.gone(from, err, failed); err != nil {
 		return nil
 	}
@@ -62,6 +61,10 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	}
 	return adopted
 }
+
+// good returns until when the ticket of the hold certainly is worth something. Its lease runs from when Redis ran the command, and the reply may
+// have come long after that.
+func (t *Turn) good(lease time.Duration) Moment { return t.Export.Add(lease - lease/10) }
 
 // gone ends the turn if a step of a hand-off, which began at a moment, had an error. It may have freed the lock, or not yet.
 func (s *section) gone(from Moment, err error, ifLost Answer) {

@@ -20,7 +20,7 @@ func (c *checker) linearizable() {
 	}
 }
 
-// operations returns the operations of the turns on a name. An attempt that failed may have had the lock for a moment.
+// operations returns the operations of the turns on a name. An attempt may have had the lock for a while without knowing that, see mayHave.
 // Refusals in that time are excused and left out.
 func (c *checker) operations(name string, turns []*Turn) []promises.Op {
 	// A free lock may still refuse an owner: a waiter in a fair queue comes first, or a group has taken only some members.
@@ -28,7 +28,8 @@ func (c *checker) operations(name string, turns []*Turn) []promises.Op {
 		slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindMulti || t.Kind == kindRed })
 	excused := func(t *Turn) bool {
 		return slices.ContainsFunc(turns, func(other *Turn) bool {
-			return other.Answer != got && other.Answer != refused && other.Asked < t.Answered && t.Asked < c.spent(other)
+			may := c.mayHave(other)
+			return may.from < t.Answered && t.Asked < may.to
 		})
 	}
 	var ops []promises.Op
@@ -50,6 +51,23 @@ func (c *checker) operations(name string, turns []*Turn) []promises.Op {
 		}
 	}
 	return ops
+}
+
+// mayHave returns when Redis may have given the lock to an attempt that does not know that. A wait may be over before the message arrives that
+// the lock is its own. After trouble, the message may be lost, which costs a first term; the wait may get the lock later.
+func (c *checker) mayHave(t *Turn) span {
+	troubled := c.struck(t.Asked.Add(-recovers), t.Answered) > 0
+	switch {
+	case t.Try && (t.Answer == got || t.Answer == refused):
+		return span{}
+	case t.Answer == got && troubled:
+		return span{t.Asked, t.Answered}
+	case t.Answer == got:
+		return span{}
+	case t.Answer == refused && !troubled:
+		return span{max(t.Asked, t.Answered.Add(-c.late)), c.spent(t)}
+	}
+	return span{t.Asked, c.spent(t)}
 }
 
 // kept returns the moment until which a turn certainly had its lock. It is for turns whose unlock was not confirmed. In

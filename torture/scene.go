@@ -32,6 +32,9 @@ var Regressions = []struct {
 	{"acks", 1, "rlock: after a failover waiters listened at the old master for 10 s (TestASubscriptionAtTheOldMasterIsReplaced)"},
 	{"safe", 101, "torture: an unlock that failed may nevertheless have freed the lock"},
 	{"safe", 202, "torture: a waiting reader queues behind the writers of its process"},
+	{"safe", 858529, "rlock: when a busy Redis refused many subscriptions, messages behind that were heard seconds later (TestRefusalsHoldUpNoMessage)"},
+	{"safe", 643884, "torture: a wait that was refused may have had the lock"},
+	{"safe", 176207, "torture: a machine that does not run the caller makes a reply late"},
 	{"quiet", 203, "torture: an unlock may return after the next owner has the lock"},
 	{"unsafe", 849495, "rlock: a multi lock reported an outage if the end of its wait cut off a question (TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage)"},
 }

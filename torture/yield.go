@@ -131,7 +131,7 @@ func (c *checker) writerLeft(before Moment) (latest Moment) {
 		}
 		end := c.freed(t)
 		switch {
-		case t.Answer == refused && (t.Try || t.Answered.Add(-20*time.Millisecond) > before):
+		case t.Answer == refused && (t.Try || t.Answered.Add(-20*time.Millisecond-c.starved(t.Site, before, t.Answered)) > before):
 			continue // it never had the lock, or waited for it then
 		case t.Answer == refused:
 			end = t.Answered.Add(300 * time.Millisecond) // Redis may have given it the lock when its wait was over, and it gave the lock back

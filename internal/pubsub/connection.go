@@ -12,13 +12,12 @@ import (
 
 // connection is a subscription connection. It opens a session when it needs one, and a new session when that fails.
 //
-// Two goroutines serve a connection while it has channels, and a while longer. The keeper subscribes, unsubscribes and makes
-// sure that the session is alive. The reader of each session takes in the messages. A client library may not notice that a
-// connection is silent. The keeper therefore pings an idle connection, and replaces a connection that does not answer.
+// Two goroutines serve a connection while it has channels, and a while longer. The reader of each session takes in the messages. The keeper
+// subscribes and unsubscribes. It pings an idle connection, and replaces one that does not answer: a client library may not notice that.
 //
-// On the connection of a shard a client library cannot subscribe again by itself. It asks for all channels at once, which a
-// cluster refuses as CROSSSLOT, and it does not follow a slot that moves. So the keeper gives up a session that breaks
-// there. Its channels go back to the main connection, whose keeper finds where they belong now.
+// On the connection of a shard a client library cannot subscribe again by itself. It asks for all channels at once, which a cluster
+// refuses as CROSSSLOT, and it does not follow a slot that moves. So the keeper gives up a session that breaks there. Its channels go
+// back to the main connection, whose keeper finds where they belong now.
 type connection struct {
 	hub  *Hub
 	node driver.Node   // nil for the main connection
@@ -31,6 +30,7 @@ type connection struct {
 	oneByOne    bool          // whether each channel has a SUBSCRIBE of its own, because Redis refuses some
 	refused     clock.Instant // when confirmed channels were last subscribed again, because Redis refused something
 	denied      clock.Instant // when Redis last refused a SUBSCRIBE
+	again       clock.Instant // when to order again what Redis has not confirmed by then; zero means never
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
 	reconnected clock.Instant // when that was last done; zero means never
 	arrived     bool          // a channel that was on the connection of a shard before is confirmed since the node told its role
@@ -44,6 +44,7 @@ type session struct {
 	heard        clock.Instant // when anything was last received; the beginning until then
 	pinged       clock.Instant // when it was last pinged; the beginning until then
 	spoke        bool          // whether anything was received
+	connected    bool          // whether anything was sent or received since it broke last
 	asked        clock.Instant // when the node of a shard was last asked for its role; zero means never
 	secretive    bool          // whether Redis does not let us ask
 }
@@ -122,6 +123,10 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	unwatched = h.left("", now)
+	if c.again != 0 && now >= c.again {
+		c.again = 0
+		c.each(func(ch *channel) { ch.renew = ch.renew || !ch.confirmed || ch.order != ch.since })
+	}
 	due := c.agenda.Before(now + 1)
 	for i := 0; i < len(due); i++ { // a twin may join
 		ch := due[i]
@@ -190,28 +195,23 @@ func (c *connection) order(ctx context.Context, subscribe, unsubscribe []string)
 	defer cancel()
 	err := send(ctx, s.subscription, subscribe, unsubscribe, oneByOne)
 	if len(subscribe) > 0 {
-		c.ordered(s, subscribe, err)
+		c.ordered(s, err)
 		h.noteError(err)
 	}
 }
 
 // ordered records the outcome of SUBSCRIBE commands.
-func (c *connection) ordered(s *session, subscribe []string, err *fault.Error) {
+func (c *connection) ordered(s *session, err *fault.Error) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
-		if !s.spoke {
+		if s.connected = true; !s.spoke {
 			s.heard, s.spoke = clock.Now(), true // the server answered the handshake
 		}
 		return
 	}
-	for _, name := range subscribe {
-		if ch := h.channels[name]; ch != nil && ch.conn == c && !ch.confirmed {
-			ch.sent = 0 // the keeper tries again at its next tick
-			h.plan(ch)
-		}
-	}
+	c.again = clock.Now() // at the next tick
 	if c.sharded() {
 		c.lose(true)
 		if c.session == s {
@@ -220,8 +220,7 @@ func (c *connection) ordered(s *session, subscribe []string, err *fault.Error) {
 	}
 }
 
-// send returns the error of subscribing. If unsubscribing fails, so does the session, and the next one does not have the
-// channels.
+// send returns the error of subscribing. If unsubscribing fails, so does the session, and the next one does not have the channels.
 func send(ctx context.Context, s driver.Subscription, subscribe, unsubscribe []string, oneByOne bool) *fault.Error {
 	_ = s.Unsubscribe(ctx, unsubscribe...)
 	if !oneByOne {

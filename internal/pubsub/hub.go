@@ -124,8 +124,7 @@ type listener struct {
 }
 
 const (
-	// channelLinger is how long a channel stays subscribed after its last listener: for this long, because a busy lock soon
-	// has another listener.
+	// channelLinger is how long a channel stays subscribed after its last listener: for this long, because a busy lock soon has another listener.
 	channelLinger    = time.Second
 	connectionLinger = 10 * time.Second // a connection stays open for this long after its last channel
 	keeperTick       = 250 * time.Millisecond
@@ -134,6 +133,7 @@ const (
 	connectWithin    = 10 * time.Second // instead of deadAfter, for a session that has received nothing yet
 	roleAfter        = 2 * time.Second  // after which a node of a cluster is asked for its role again
 	retryRefused     = 5 * time.Second  // after which a channel that was not confirmed is subscribed again
+	retryBusy        = time.Second      // the same, if Redis refuses that only for now
 	routeWithin      = time.Second      // for questions about where a channel belongs
 	switchWithin     = 3 * time.Second  // after which all Sentinels know a new master: they inform each other every 2 s
 )
@@ -220,9 +220,7 @@ func (h *Hub) seen(name string) (now channel) {
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
 // may have been missed. Zero means that they may be missed now.
 func (h *Hub) Epoch(name string) uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if ch := h.channels[name]; ch != nil && ch.confirmed {
+	if ch := h.seen(name); ch.confirmed {
 		return ch.epoch
 	}
 	return 0

@@ -13,13 +13,13 @@ import (
 
 // read is the reader of one session. It never gives Receive a deadline: that would break a message that arrives in parts.
 func (c *connection) read(ctx context.Context, s *session) {
-	for failures := 0; ; {
+	for failures, refusals := 0, 0; ; {
 		message, err := s.subscription.Receive(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			failures = 0
+			failures, refusals = 0, 0
 			c.received(s, message)
 			continue
 		case errors.Is(err, driver.ErrSubscriptionClosed):
@@ -33,6 +33,11 @@ func (c *connection) read(ctx context.Context, s *session) {
 			c.received(s, driver.Message{})
 			c.misrouted(s, err)
 			continue
+		case !c.sharded() && err.Replied() && c.postponed(s, refusals):
+			c.received(s, driver.Message{})
+			refusals++
+			c.hub.noteError(err)
+			continue
 		default: // this includes the errors of a server that does not want a new connection
 			c.broken(s, err)
 			if c.sharded() {
@@ -40,11 +45,9 @@ func (c *connection) read(ctx context.Context, s *session) {
 			}
 		}
 		failures++
-		pause := time.NewTimer(clock.Backoff(failures, time.Second, nil))
 		select {
-		case <-pause.C:
+		case <-time.After(clock.Backoff(failures, time.Second, nil)):
 		case <-ctx.Done():
-			pause.Stop()
 			return
 		}
 	}
@@ -108,7 +111,7 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.heard, s.spoke = now, true
+	s.heard, s.spoke, s.connected = now, true, true
 	if c.session != s {
 		return nothing, 0, false
 	}
@@ -206,7 +209,8 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	h := c.hub
 	h.noteError(err)
 	h.mu.Lock()
-	first := c.session == s && h.loses()
+	first := c.session == s && !h.replaces // which is to be told
+	h.replaces = h.replaces || first
 	switch {
 	case c.session != s:
 	case c.sharded():
@@ -215,7 +219,11 @@ func (c *connection) broken(s *session, err *fault.Error) {
 		c.drop()
 	default:
 		h.breaks(c)
-		c.unconfirm(c.oneByOne) // the driver subscribes all channels in one command when it connects again
+		s.connected = false
+		if c.each(func(ch *channel) { ch.confirmed = false }); c.oneByOne {
+			c.lose(false) // the driver subscribes all channels in one command when it connects again
+			c.ensure()
+		}
 	}
 	h.mu.Unlock()
 	if first {
@@ -223,11 +231,15 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	}
 }
 
-// loses reports whether a loss that happens now is to be told. mu must be held.
-func (h *Hub) loses() bool {
-	first := !h.replaces
-	h.replaces = true
-	return first
+// postponed records that Redis refuses something for now, as while a script runs for long. It reports whether that is the reply to a command
+// of the keeper, given how many there were just before: a message may be behind them. Otherwise the server wants no new connection.
+func (c *connection) postponed(s *session, refusals int) bool {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if c.again == 0 {
+		c.again = clock.Now().Add(retryBusy)
+	}
+	return s.connected && refusals <= 2*len(c.hub.channels) // a channel has two commands at most, see send
 }
 
 // misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the
@@ -247,8 +259,8 @@ func (c *connection) misrouted(s *session, err *fault.Error) {
 	}
 }
 
-// wasRefused records that Redis refused a SUBSCRIBE. Redis refuses the whole command because of one channel, and does not
-// name that channel. So from now on each channel has a command of its own, as on the connection of a shard anyway.
+// wasRefused records that Redis refused a SUBSCRIBE: the whole command, because of one channel that it does not name. So from now on each
+// channel has a command of its own, as on the connection of a shard anyway.
 func (c *connection) wasRefused(err *fault.Error) {
 	h := c.hub
 	now := clock.Now()
@@ -258,7 +270,8 @@ func (c *connection) wasRefused(err *fault.Error) {
 		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
 		// channels are no longer subscribed.
 		c.oneByOne, c.refused = true, now
-		c.unconfirm(true)
+		c.lose(false)
+		c.ensure()
 	}
 	h.mu.Unlock()
 	if h.warned.CompareAndSwap(false, true) { // waiters have to poll

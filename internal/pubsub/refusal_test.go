@@ -1,11 +1,14 @@
 package pubsub
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 )
@@ -108,5 +111,103 @@ func TestChannelsAreAskedForOneByOneAfterABreak(t *testing.T) {
 		require.Subset(f, s.sent(), []string{"-bad", "-good", "+bad", "+good"})
 		f.after(time.Second)
 		f.confirmed(true, "good")
+	})
+}
+
+// busy is what a server replies while it runs a script of somebody else for long.
+func busy() *fault.Error {
+	return &fault.Error{Fate: fault.Rejected, Code: "BUSY", Transient: true, Err: errors.New("BUSY Redis is busy running a script")}
+}
+
+// refusing is a hub with channels of which Redis refuses one for good, so that each has a SUBSCRIBE of its own. It returns the others.
+func (f *fixture) refusing() (channels []string) {
+	f.driver.refuses = func(channel string) *fault.Error {
+		if channel == "bad" {
+			return rejected("NOPERM", false)
+		}
+		return nil
+	}
+	f.listen("bad")
+	for n := range 10 {
+		channels = append(channels, fmt.Sprint("channel ", n))
+		f.listen(channels[n])
+	}
+	f.after(2 * retryRefused)
+	return channels
+}
+
+func TestRefusalsHoldUpNoMessage(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		channels := f.refusing()
+		own := channels[0] + ":" + clientID
+		f.listen(own)
+		s, _ := f.driver.latest()
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		for n := range 10 {
+			f.listen(fmt.Sprint("late ", n))
+		}
+		f.after(keeperTick)
+		began := clock.Now()
+		s.published(own, "6 1 2 3")
+		require.Contains(f, f.heard(), own+" 6 1 2 3", "behind many refusals it is heard at once")
+		require.Equal(f, began, clock.Now())
+	})
+}
+
+func TestWhatIsRefusedForNowIsAskedForAgainSoon(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		channels := f.refusing()
+		s, _ := f.driver.latest()
+		s.sent()
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		f.listen("late")
+		f.after(3 * time.Second)
+		commands := s.sent()
+		require.Contains(f, commands, "+late")
+		require.Less(f, len(commands), 20, "in a storm of commands: %v", commands)
+		f.confirmed(true, channels[0])
+		f.driver.set(func() { f.driver.refuses = nil })
+		f.after(retryBusy + keeperTick)
+		f.confirmed(true, "late")
+		_, opened := f.driver.latest()
+		require.Equal(f, 1, opened)
+	})
+}
+
+func TestARenewalThatIsRefusedForNowFollows(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		f.hub.Renew("a", f.hub.Orders())
+		f.after(keeperTick)
+		f.confirmed(true, "a")
+		require.Less(f, f.hub.Since("a"), f.hub.Orders())
+		f.driver.set(func() { f.driver.refuses = nil })
+		f.after(retryBusy + keeperTick)
+		require.Equal(f, f.hub.Orders(), f.hub.Since("a"))
+	})
+}
+
+func TestAServerThatWantsNoConnectionIsNotAskedWithoutAPause(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		s, _ := f.driver.latest()
+		s.receives(driver.Other, "", network())
+		began := clock.Now()
+		full := &fault.Error{Fate: fault.Rejected, Code: "max", Transient: true, Err: errors.New("ERR max number of clients reached")}
+		f.driver.set(func() {
+			for range 10 {
+				s.push(arrival{err: full})
+			}
+			s.push(arrival{message: driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}})
+		})
+		for messages := uint64(0); messages == 0; messages, _ = f.hub.Received("a") {
+			f.after(time.Millisecond)
+		}
+		require.Greater(f, clock.Now().Sub(began), time.Second)
 	})
 }

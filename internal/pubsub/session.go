@@ -35,10 +35,9 @@ func (c *connection) scheduleReconnect() {
 	}
 }
 
-// Unheard notes that a server which ran a script knew of no subscriber of a channel, although the channel had that epoch when
-// the command was sent. Then the subscription is at another server: a driver does not follow a failover behind a proxy or a DNS
-// name, and a replica takes subscriptions, too. The channel's connection gets a new session. If that leads to the wrong server
-// again, the next one follows a while later.
+// Unheard notes that a server which ran a script knew of no subscriber of a channel, although the channel had that epoch when the command was
+// sent. Then the subscription is at another server: a driver does not follow a failover behind a proxy or a DNS name, and a replica takes
+// subscriptions, too. The channel's connection gets a new session. If that leads to the wrong server again, the next one follows a while later.
 func (h *Hub) Unheard(name string, epoch uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,7 +149,7 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 		if reconnect {
 			c.reconnected = now
 		}
-		first = h.loses()
+		first, h.replaces = !h.replaces, true
 		c.drop()
 		c.ensure()
 	}
@@ -188,29 +187,18 @@ func (c *connection) drop() {
 
 // lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be held.
 func (c *connection) lose(failed bool) {
-	for _, ch := range c.hub.channels {
-		switch {
-		case ch.conn != c:
-		case c.sharded():
+	c.each(func(ch *channel) {
+		if ch.confirmed, ch.sent = false, 0; c.sharded() {
 			c.hub.sendBack(ch, failed)
-		default:
-			ch.confirmed, ch.sent = false, 0
-			c.hub.plan(ch)
 		}
-	}
+	})
 }
 
-// unconfirm records that messages of the main connection may be missed until a new confirmation comes. again means that the keeper must
-// subscribe each channel for that. hub.mu must be held.
-func (c *connection) unconfirm(again bool) {
-	if again {
-		c.lose(false)
-		c.ensure()
-		return
-	}
+// each changes each channel of the connection, and plans it. hub.mu must be held.
+func (c *connection) each(change func(ch *channel)) {
 	for _, ch := range c.hub.channels {
 		if ch.conn == c {
-			ch.confirmed = false
+			change(ch)
 			c.hub.plan(ch)
 		}
 	}

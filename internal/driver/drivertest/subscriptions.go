@@ -99,6 +99,32 @@ func refusedSubscription(t *testing.T, open Open) {
 	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "ok:1", Payload: "0"}, next(t, s), "the connection goes on")
 }
 
+// busySubscription subscribes several channels while the server runs a script for long. That costs one error: a message may be behind it.
+func busySubscription(t *testing.T, open Open) {
+	server := redistest.Start(t, "--lua-time-limit", "50")
+	admin := server.Client(t)
+	d := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	s := d.Subscribe(t.Context(), nil, false)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Nil(t, s.Subscribe(t.Context(), "a"))
+	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "a"}, next(t, s))
+	ran := make(chan error, 1)
+	other := server.Client(t)
+	go func() { ran <- other.Eval(t.Context(), "while true do end", nil).Err() }()
+	redistest.Eventually(t, "Redis is busy", func() bool { return redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY") })
+	require.Nil(t, s.Subscribe(t.Context(), "b", "c", "d"))
+	_, err := s.Receive(t.Context())
+	require.NotNil(t, err)
+	require.Equal(t, "BUSY", err.Code)
+	require.True(t, err.Transient)
+	require.NoError(t, admin.ScriptKill(t.Context()).Err())
+	require.Error(t, <-ran)
+	require.NoError(t, admin.Publish(t.Context(), "a", "0").Err())
+	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}, next(t, s), "the connection goes on")
+	require.Nil(t, s.Subscribe(t.Context(), "b", "c", "d"))
+	require.ElementsMatch(t, []string{"b", "c", "d"}, []string{next(t, s).Channel, next(t, s).Channel, next(t, s).Channel})
+}
+
 // silentSubscription closes a subscription whose server is silent, while a goroutine receives.
 func silentSubscription(t *testing.T, open Open) {
 	server := redistest.Start(t)
