@@ -277,7 +277,7 @@ var about = []struct {
 	}},
 	{`^table ghost 2$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 }},
 	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
-	{`^table (S\.14[ab]|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
+	{`^table (S\.14a|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
 	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
 	{`^table 8$`, func(s *scene.Scene) bool {
@@ -299,7 +299,11 @@ var about = []struct {
 	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
 	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},
 	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
-	{`^table (T[14]|N\.8b|K[35]|line 1[89])$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 || nemesis("clog")(s) }},
+	{`^table T[14]$`, leans("tickets", func(s *scene.Scene) bool { return s.Faults.Silent > 0 && s.Faults.Aim > 0 })},
+	{`^table K[35]$`, leans("parks", func(s *scene.Scene) bool { return s.Faults.Late > 0 })},
+	{`^table S\.14b$`, leans("re-entries", func(s *scene.Scene) bool { return s.Faults.Aim > 0 && slow(s) })},
+	{`^table N\.8b$`, leans("extensions", nemesis("clog|stop"))},
+	{`^table line 1[89]$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 || nemesis("clog")(s) }},
 	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T7|N\.8|line 14)$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 }},
 	{`lua/fair_|table/seats`, kind("fair")},
 	{`lua/semaphore_|table/permits`, kind("^semaphore")},
@@ -324,6 +328,11 @@ func slow(s *scene.Scene) bool {
 func nemesis(of string) func(*scene.Scene) bool {
 	is := regexp.MustCompile("^(" + of + ")$").MatchString
 	return func(s *scene.Scene) bool { return slices.ContainsFunc(s.Nemeses, is) }
+}
+
+// leans returns whether a scene leans to something, and has something else.
+func leans(to string, has func(*scene.Scene) bool) func(*scene.Scene) bool {
+	return func(s *scene.Scene) bool { return slices.Contains(s.Leans, to) && has(s) }
 }
 
 // kind returns whether a scene has a lock of a kind.

@@ -97,7 +97,11 @@ func (w *worker) draw(t *target) plan {
 		p.hold = w.upTo(40 * time.Second)
 	}
 	if t.kind != kindPlain { // which has no leases
-		switch k := w.random.IntN(100); {
+		k := w.random.IntN(100)
+		if slices.Contains(w.Leans, leanLeases) {
+			k /= 4
+		}
+		switch {
 		case k < 10:
 			if p.lease = 500*ms + w.upTo(4*time.Second); w.one(3) { // it runs out
 				p.hold = p.lease + w.upTo(8*time.Second)
@@ -115,14 +119,14 @@ func (w *worker) draw(t *target) plan {
 	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
-	switch k := w.random.IntN(100); {
-	case k < 3 && single && (w.FairWait == 0 || !t.fair()): // no message tells those who wait when that is over
+	switch k := w.leans(w.random.IntN(100)); {
+	case k < ticketsFrom && single && (w.FairWait == 0 || !t.fair()): // no message tells those who wait when that is over
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
-	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
+	case k < againFrom && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
-	case k < 16 && !t.counts() && !t.group():
+	case k < extendsFrom && !t.counts() && !t.group():
 		p.again = true
-	case (k < 21 || (p.lease > 0 || w.Hold > 10*time.Second) && k < 40) && t.kind != kindPlain:
+	case (k < extendsTo || (p.lease > 0 || w.Hold > 10*time.Second) && k < 2*extendsTo) && t.kind != kindPlain:
 		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
 			p.extend = time.Minute + w.upTo(time.Hour)
 		}

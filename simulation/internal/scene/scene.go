@@ -45,6 +45,7 @@ type Scene struct {
 	Lazy      bool          // locks go to the next owner of a process without a command
 	HandsOver bool          // locks stay in a process for some turns
 	Forgets   bool          // owners drop their holds now and then
+	Leans     []string      // what owners do often that they do seldom elsewhere
 	MaxHold   time.Duration // see [rlock.WithMaxHold]; zero means no limit
 	FairWait  time.Duration // see [rlock.WithFairWait]; zero means the default
 
@@ -62,8 +63,8 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, lazy %v, monitor %v, forgets %v, limit %v, denied %v, faults %+v, unsafe %v, %d options",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Lazy, s.Monitor, s.Forgets, s.MaxHold, s.Denied, s.Faults, s.Unsafe,
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, lazy %v, monitor %v, forgets %v, leans %v, limit %v, denied %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Lazy, s.Monitor, s.Forgets, s.Leans, s.MaxHold, s.Denied, s.Faults, s.Unsafe,
 		len(s.Options))
 }
 
