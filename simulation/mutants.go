@@ -275,35 +275,40 @@ var about = []struct {
 	{`^table line 23$`, func(s *scene.Scene) bool {
 		return calm(s) && s.Workers > 1 && s.Faults.Pool == 0 && kind("^(lock|fenced)$")(s)
 	}},
-	{`^table ghost 2$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 }},
+	{`^table ghost 2$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 })},
 	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
 	{`^table (S\.14a|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
-	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
-	{`^table 8$`, func(s *scene.Scene) bool {
+	{`^M32$|^table N\.3$`, leans("extensions", func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second })},
+	{`^M4$|^table N\.3b$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
+	{`^table 8$`, leans("re-entries", func(s *scene.Scene) bool {
 		return nemesis("delete|force")(s) && s.Hold > time.Second && s.Faults.Late == 0
-	}},
+	})},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
-	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 && s.Hold < time.Second }},
+	{`^table 2$`, func(s *scene.Scene) bool { return s.Grid > 0 && s.Lazy && s.Workers > 1 }},
 	{`^M6$`, func(s *scene.Scene) bool {
-		return nemesis("break|deaf")(s) && s.Workers == 1 && kind("semaphore|rw")(s)
+		return nemesis("deaf")(s) && len(s.Nemeses) == 1 && s.Workers == 1 && len(s.Locks) == 1 && s.Hold > 100*time.Millisecond && kind("semaphore|rw")(s)
 	}},
 	{`^table 10$`, func(s *scene.Scene) bool {
-		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1
+		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1 && slices.Contains(s.Leans, "leases")
 	}},
 	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return s.HandsOver && s.Workers > 1 && slow(s) && s.Hold < time.Second }},
-	{`^M41$|^table (line 1|K1)$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
-	{`^table fair [34]$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
+	{`^table line 1$`, leans("waits", func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second })},
+	{`^M41$|^table K1$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
+	{`^table fair 4$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) })},
+	{`^table fair 3$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
 	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
 	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
-	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},
+	{`^table E\.2$`, leans("leases", func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) })},
+	{`^table line 31$`, func(s *scene.Scene) bool { return calm(s) && s.Workers == 1 && kind("rw")(s) }},
 	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
 	{`^table T[14]$`, leans("tickets", func(s *scene.Scene) bool { return s.Faults.Silent > 0 && s.Faults.Aim > 0 })},
 	{`^table K[35]$`, leans("parks", func(s *scene.Scene) bool { return s.Faults.Late > 0 })},
 	{`^table S\.14b$`, leans("re-entries", func(s *scene.Scene) bool { return s.Faults.Aim > 0 && slow(s) })},
 	{`^table N\.8b$`, leans("extensions", nemesis("clog|stop"))},
-	{`^table line 1[89]$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 || nemesis("clog")(s) }},
+	{`^table line 18$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Workers > 1 && s.Topology == "" }},
+	{`^table line 19$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Hold > 5*time.Second })},
 	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T7|N\.8|line 14)$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 }},
 	{`lua/fair_|table/seats`, kind("fair")},
 	{`lua/semaphore_|table/permits`, kind("^semaphore")},

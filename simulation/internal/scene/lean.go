@@ -3,6 +3,7 @@ package scene
 import (
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // What owners seldom do, but in some scenes often: a fault has to strike it, and then something else has to happen.
@@ -12,14 +13,15 @@ const (
 	leanTickets    = "tickets"    // Export and Adopt
 	leanReentries  = "re-entries" // the owner acquires a second time
 	leanExtensions = "extensions"
+	leanWaits      = "waits" // of a few round trips
 )
 
-var leans = []string{leanLeases, leanParks, leanTickets, leanReentries, leanExtensions}
+var leans = []string{leanLeases, leanParks, leanTickets, leanReentries, leanExtensions, leanWaits}
 
 // aim is how many times as often faults strike the commands of what is done seldom, in scenes that aim at these.
 const aim = 5
 
-// drawLeans draws what owners do often, and whether faults aim at commands that are sent seldom.
+// drawLeans draws what owners do often, whether faults aim at commands that are sent seldom, and whether things happen at round moments.
 func (s *Scene) drawLeans(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		all := slices.Clone(leans)
@@ -28,6 +30,9 @@ func (s *Scene) drawLeans(r *rand.Rand) {
 	}
 	if r.IntN(2) == 0 {
 		s.Faults.Aim = aim
+	}
+	if r.IntN(4) == 0 {
+		s.Grid = logarithmic(r, 2*time.Millisecond, 100*time.Millisecond).Round(time.Millisecond)
 	}
 }
 
@@ -52,4 +57,27 @@ func (w *worker) leans(k int) int {
 		return k
 	}
 	return to[w.random.IntN(len(to))]
+}
+
+// hastens has a call wait for a few round trips only, in a scene that leans to that, so that its questions are under way when it ends. On a grid,
+// it waits until a round moment.
+func (w *worker) hastens(p *plan) {
+	if slices.Contains(w.Leans, leanWaits) && w.one(3) {
+		p.try, p.wait, p.deadline, p.cancel = false, time.Millisecond+w.upTo(8*w.Faults.Latency), 0, 0
+	}
+	for _, limit := range []*time.Duration{&p.wait, &p.deadline} {
+		if w.Grid > 0 && *limit > 0 {
+			*limit = limit.Truncate(w.Grid) + w.Grid
+		}
+	}
+}
+
+// onGrid returns a duration, or a longer one, after which it is a round moment in a scene on a grid: an owner unlocks then, another one comes,
+// and a third one gives up, in any order.
+func (r *run) onGrid(d time.Duration) time.Duration {
+	if r.Grid == 0 {
+		return d
+	}
+	end := time.Since(r.trace.Began) + d
+	return d + (r.Grid-end%r.Grid)%r.Grid
 }

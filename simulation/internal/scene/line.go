@@ -15,6 +15,7 @@ type line struct {
 	list   bool // a fair queue; a sorted set otherwise
 	of     []*target
 	excess map[*process]time.Time // since when more stand there for a process than want the lock there
+	told   bool                   // of somebody who has the lock, too
 }
 
 // lined adds the line of a target, if it has one.
@@ -76,6 +77,31 @@ func (r *run) queued(l *line, members []string, down bool) {
 			r.brokenf("left: for %v, more have stood in %s for %v than want the lock there: %v", now.Sub(l.excess[p]), l.key, p, members)
 			l.excess[p] = now.Add(time.Hour)
 		}
+	}
+}
+
+// served returns the members of a line who have the lock. A fair queue has seats, which others take next.
+func (r *run) served(l *line, all []string) (have []string) {
+	if l.list {
+		return nil
+	}
+	r.home(l.of[0].name).With(func(s *simredis.Server) {
+		for _, m := range all {
+			holder, _, _ := strings.Cut(m, "|")
+			has := func(t *target) bool { return s.Do("HEXISTS", t.name, holder) == int64(1) }
+			if slices.ContainsFunc(l.of, has) && s.Do("ZSCORE", l.key, m) != nil {
+				have = append(have, m)
+			}
+		}
+	})
+	return have
+}
+
+// leavesLine checks that a waiter that has got the lock stands in the line no more: the script that gives it the lock takes it out.
+func (r *run) leavesLine(l *line, served []string) {
+	if len(served) > 0 && !l.told {
+		l.told = true
+		r.brokenf("left: %v have the lock, and stand in %s", served, l.key)
 	}
 }
 

@@ -90,6 +90,7 @@ func (w *worker) draw(t *target) plan {
 	case k < 40:
 		p.deadline = time.Microsecond + w.upTo(3*ms)
 	}
+	w.hastens(&p)
 	switch k := w.random.IntN(100); {
 	case k < 5:
 		p.hold *= 20

@@ -144,11 +144,12 @@ func (w *worker) spends(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock
 
 // use holds the lock for as long as planned.
 func (w *worker) use(hold *rlock.Hold, p plan) {
+	d := w.onGrid(p.hold)
 	if !p.looks {
-		time.Sleep(p.hold)
+		time.Sleep(d)
 		return
 	}
-	timer := time.NewTimer(p.hold)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-hold.Done():
@@ -243,6 +244,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	}
 	w.mu.Unlock()
 	if err != nil {
+		_ = hold.Unlock(context.Background()) // what was lost before is still its owner's
 		return nil
 	}
 	field := w.fields()[h.of]
