@@ -286,12 +286,12 @@ var about = []struct {
 	})},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
-	{`^table 2$`, func(s *scene.Scene) bool { return s.Grid > 0 && s.Lazy && s.Workers > 1 }},
+	{`^table 2$`, leans("waits", func(s *scene.Scene) bool { return s.Grid > 0 && s.Hold < 20*s.Grid && s.Lazy && s.Workers > 1 })},
 	{`^M6$`, func(s *scene.Scene) bool {
 		return nemesis("deaf")(s) && len(s.Nemeses) == 1 && s.Workers == 1 && len(s.Locks) == 1 && s.Hold > 100*time.Millisecond && kind("semaphore|rw")(s)
 	}},
 	{`^table 10$`, func(s *scene.Scene) bool {
-		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1 && slices.Contains(s.Leans, "leases")
+		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1 && s.Hold > 2*time.Second
 	}},
 	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return s.HandsOver && s.Workers > 1 && slow(s) && s.Hold < time.Second }},
 	{`^table line 1$`, leans("waits", func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second })},

@@ -32,7 +32,7 @@ func (s *Scene) drawLeans(r *rand.Rand) {
 		s.Faults.Aim = aim
 	}
 	if r.IntN(4) == 0 {
-		s.Grid = logarithmic(r, 2*time.Millisecond, 100*time.Millisecond).Round(time.Millisecond)
+		s.Grid = logarithmic(r, 5*time.Millisecond, 200*time.Millisecond).Round(time.Millisecond)
 	}
 }
 
@@ -63,7 +63,7 @@ func (w *worker) leans(k int) int {
 // it waits until a round moment.
 func (w *worker) hastens(p *plan) {
 	if slices.Contains(w.Leans, leanWaits) && w.one(3) {
-		p.try, p.wait, p.deadline, p.cancel = false, time.Millisecond+w.upTo(8*w.Faults.Latency), 0, 0
+		p.try, p.wait, p.deadline, p.cancel = false, time.Millisecond+w.upTo(8*max(w.Faults.Latency, w.Grid)), 0, 0
 	}
 	for _, limit := range []*time.Duration{&p.wait, &p.deadline} {
 		if w.Grid > 0 && *limit > 0 {
