@@ -279,7 +279,7 @@ var about = []struct {
 	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
 	{`^table (S\.14a|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
-	{`^M32$|^table N\.3$`, leans("extensions", func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second })},
+	{`^M32$|^table N\.3$`, leans("extensions", func(s *scene.Scene) bool { return nemesis("force")(s) && s.Hold > 10*time.Second && s.Faults.Slow == 0 })},
 	{`^M4$|^table N\.3b$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
 	{`^table 8$`, leans("re-entries", func(s *scene.Scene) bool {
 		return nemesis("delete|force")(s) && s.Hold > time.Second && s.Faults.Late == 0

@@ -128,7 +128,7 @@ func (w *worker) draw(t *target) plan {
 	case k < extendsFrom && !t.counts() && !t.group():
 		p.again = true
 	case (k < extendsTo || (p.lease > 0 || w.Hold > 10*time.Second) && k < 2*extendsTo) && t.kind != kindPlain:
-		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
+		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() && !w.deletes() {
 			p.extend = time.Minute + w.upTo(time.Hour)
 		}
 	}
@@ -152,6 +152,11 @@ func (s *Scene) leavesLocks() bool {
 	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
 		return slices.Contains([]string{nemesisKill, nemesisWaiter, nemesisClose, nemesisShutdown, nemesisFailover, nemesisRestore}, n)
 	})
+}
+
+// deletes reports whether somebody deletes locks in a scene: nobody tells those who wait, who sleep until the lease ends that they know of.
+func (s *Scene) deletes() bool {
+	return slices.ContainsFunc(s.Nemeses, func(n string) bool { return slices.Contains([]string{nemesisDelete, nemesisFlushAll, nemesisAmnesia}, n) })
 }
 
 // afterwards returns the context of a hold of the process that is over, now and then. Other workers may have the same one.

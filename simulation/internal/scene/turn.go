@@ -271,8 +271,12 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	w.mu.Lock()
 	heir.turns++ // it sends a command
 	h.lease, h.of.exported = lease, ticket
-	if lease > 0 { // of a question without a reply yet, it may be over
-		h.err = func() error { return rlock.ErrNotHeld }
+	waits, asked := h.err, time.Now()
+	h.err = func() error { // of a question without a reply yet, a lease may be over that is shorter than that of the ticket
+		if lease > 0 || time.Since(asked) > watchdogTimeout-watchdogTimeout/50 {
+			return rlock.ErrNotHeld
+		}
+		return waits()
 	}
 	w.mu.Unlock()
 	heir.self.Do(func() { adopted, err = lock.Adopt(w.ctx, ticket, opts...) })

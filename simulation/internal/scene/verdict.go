@@ -159,7 +159,7 @@ func (q *inquest) knows(of subject, from time.Time, in time.Duration) known {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, one := range q.questions[of] {
-		if one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
+		if one.sort != releases && one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
 			k.open = later(k.open, one.over)
 		}
 	}
