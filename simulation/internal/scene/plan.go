@@ -156,7 +156,9 @@ func (s *Scene) leavesLocks() bool {
 
 // deletes reports whether somebody deletes locks in a scene: nobody tells those who wait, who sleep until the lease ends that they know of.
 func (s *Scene) deletes() bool {
-	return slices.ContainsFunc(s.Nemeses, func(n string) bool { return slices.Contains([]string{nemesisDelete, nemesisFlushAll, nemesisAmnesia}, n) })
+	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
+		return slices.Contains([]string{nemesisDelete, nemesisFlushAll, nemesisAmnesia}, n)
+	})
 }
 
 // afterwards returns the context of a hold of the process that is over, now and then. Other workers may have the same one.

@@ -363,7 +363,7 @@ func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || t.group() || t.kind == kindElection {
 		return
 	}
-	until := a.until
+	until := later(a.until, t.dropped[a.p])
 	for _, h := range t.inside {
 		switch {
 		case h.p != a.p:
