@@ -37,6 +37,9 @@ func (r *run) lined(t *target) {
 	l.of = append(l.of, t)
 }
 
+// lineGlances is how often the watch looks until it looks at the lines.
+const lineGlances = 8
+
 func redissonQueue(name string) string {
 	key, _ := wire.NewNames(wire.Kinds["fair"], name, "").Keys[1].(string)
 	return key
@@ -73,7 +76,7 @@ func (r *run) queued(l *line, members []string, down bool) {
 			delete(l.excess, p)
 		case l.excess[p].IsZero():
 			l.excess[p] = now
-		case now.Sub(l.excess[p]) > r.strayFor():
+		case now.Sub(l.excess[p]) > max(r.strayFor(), 2*lineGlances*r.glance()): // each of two looks may meet another one that is leaving
 			r.brokenf("left: for %v, more have stood in %s for %v than want the lock there: %v", now.Sub(l.excess[p]), l.key, p, members)
 			l.excess[p] = now.Add(time.Hour)
 		}

@@ -120,10 +120,11 @@ func (w *worker) draw(t *target) plan {
 	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
+	told := w.FairWait == 0 || !t.fair() // no message tells those who wait when AtLeast, or a ticket that nobody adopts, is over
 	switch k := w.leans(w.random.IntN(100)); {
-	case k < ticketsFrom && single && (w.FairWait == 0 || !t.fair()): // no message tells those who wait when that is over
+	case k < ticketsFrom && single && told:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
-	case k < againFrom && (single && !p.bare || t.shares() && !p.reads):
+	case k < againFrom && told && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
 	case k < extendsFrom && !t.counts() && !t.group():
 		p.again = true

@@ -29,7 +29,7 @@ func (r *run) watch() {
 		}
 		var members, served [][]string
 		for _, l := range r.lines {
-			if n%8 == 0 && !r.Unsafe {
+			if n%lineGlances == 0 && !r.Unsafe {
 				members = append(members, r.members(l))
 				served = append(served, r.served(l, members[len(members)-1]))
 			}
