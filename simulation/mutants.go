@@ -52,30 +52,26 @@ var rare = map[string]string{
 	"M32":           lengthened,
 	"M43":           "those who watch do the same: see table line 11",
 	"table 2":       "the wait has to end at the moment of the hand-over, as in a process that was stopped",
-	"table 8":       "the owner has to acquire again after somebody has deleted the lock, and before a renewal tells",
 	"table 10":      "an attempt has to come between a deadline and its alarm, which are one moment unless the process is stopped",
 	"F16":           "the first waiter has to leave, and another one to take its seat before that arrives, while nobody releases the lock",
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
+	"table L.2d":    "the reply of a call that has left has to come while a later one of its process, and nobody else, has a question without a reply",
 	"table L.4a":    "a process has to be stopped until the hold of its writer is over, while its reader waits, who has asked nobody else",
 	"table E.2":     "a waiter has to sleep by the longer lease, which only those for read-write locks do",
 	"table N.3":     lengthened,
-	"table N.8b":    "the reply of an extension has to come after the deadline, and before the end of the lease, a hundredth of it later",
 	"table S.14b":   "the reply of a re-entry has to take most of a lease, and less than a second",
 	"table line 1":  "a release has to arrive after a later one, of a waiter that has left meanwhile",
 	"table line 13": "whoever waits asks soon, and those who watch do the same",
-	"table line 18": "the waiter stands in the line although it has had the lock, and gives its next turn back at once",
 	"table line 33": "whoever waits asks soon, and is asked to watch then",
 	"table ghost 2": "the first question of a short wait has to fail, and a grant to arrive while its waiter asks for the last time",
 	"table ghost 4": "a message has to arrive after the turn was passed on, in a client that hands over lazily",
-	"table line 19": "a release passes over the waiter that has left, and removes it after 3 s, or its client gives the lock back at once",
 	"table line 21": "those who watch do the same: see table line 11",
 	"table line 22": "a release that offers the lock to others has to have no reply",
 	"table line 31": "a writer has to wait for readers, and asks within a first term",
 	"table fair 4":  "a question has to come late, when the next waiter has the seat",
-	"table K3":      "a park has to have no reply, and to find nothing when it is repeated",
+	"table K3":      "the unlock has to come just before the end of a fixed lease, and its first park to be lost",
 	"table K5":      "a hold that is to be kept has to be lost while an acquisition of it is late",
 	"table X5":      "the hold of a waiter's context has to end while the waiter asks for the other side",
-	"table T1":      "an export has to have no reply for a command timeout",
 	"table T4":      "an adoption has to have no reply for a command timeout",
 }
 
@@ -277,31 +273,42 @@ var about = []struct {
 	{`^table line 23$`, func(s *scene.Scene) bool {
 		return calm(s) && s.Workers > 1 && s.Faults.Pool == 0 && kind("^(lock|fenced)$")(s)
 	}},
-	{`^table ghost 2$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 }},
+	{`^table ghost 2$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 })},
 	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
-	{`^table (S\.14[ab]|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
+	{`^table (S\.14a|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
 	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
-	{`^M(4|32)$|^table N\.3b?$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
-	{`^table 8$`, func(s *scene.Scene) bool {
+	{`^M32$|^table N\.3$`, leans("extensions", func(s *scene.Scene) bool { return nemesis("force")(s) && s.Hold > 10*time.Second && s.Faults.Slow == 0 })},
+	{`^M4$|^table N\.3b$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
+	{`^table 8$`, leans("re-entries", func(s *scene.Scene) bool {
 		return nemesis("delete|force")(s) && s.Hold > time.Second && s.Faults.Late == 0
-	}},
+	})},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
-	{`^table 2$`, func(s *scene.Scene) bool { return nemesis("stop")(s) && s.Workers > 1 && s.Hold < time.Second }},
+	{`^table 2$`, leans("waits", func(s *scene.Scene) bool { return s.Grid > 0 && s.Hold < 20*s.Grid && s.Lazy && s.Workers > 1 })},
 	{`^M6$`, func(s *scene.Scene) bool {
-		return nemesis("break|deaf")(s) && s.Workers == 1 && kind("semaphore|rw")(s)
+		return nemesis("deaf")(s) && len(s.Nemeses) == 1 && s.Workers == 1 && len(s.Locks) == 1 && s.Hold > 100*time.Millisecond && kind("semaphore|rw")(s)
 	}},
 	{`^table 10$`, func(s *scene.Scene) bool {
-		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1
+		return len(s.Nemeses) == 1 && nemesis("stop")(s) && s.Faults.Slow == 0 && s.Workers > 1 && s.Hold > 2*time.Second
 	}},
 	{`^M15$|^table 7$`, func(s *scene.Scene) bool { return s.HandsOver && s.Workers > 1 && slow(s) && s.Hold < time.Second }},
-	{`^M41$|^table (line 1|K1)$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
-	{`^table fair [34]$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
+	{`^table line 1$`, leans("waits", func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second })},
+	{`^M41$|^table K1$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
+	{`^table fair 4$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) })},
+	{`^table fair 3$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
 	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
 	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
-	{`^table E\.2$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) }},
+	{`^table E\.2$`, leans("leases", func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) })},
+	{`^table line 31$`, func(s *scene.Scene) bool { return calm(s) && s.Workers == 1 && kind("rw")(s) }},
 	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
-	{`^table (T[14]|N\.8b|K[35]|line 1[89])$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 || nemesis("clog")(s) }},
+	{`^table T[14]$`, leans("tickets", func(s *scene.Scene) bool { return s.Faults.Silent > 0 && s.Faults.Aim > 0 })},
+	{`^table K3$`, leans("parks", leans("leases", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Faults.Aim > 0 }))},
+	{`^table K5$`, leans("parks", func(s *scene.Scene) bool { return s.Faults.Late > 0 })},
+	{`^table L\.2d$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.Silent > 0 && slow(s) && s.Workers == 1 })},
+	{`^table S\.14b$`, leans("re-entries", func(s *scene.Scene) bool { return s.Faults.Aim > 0 && slow(s) })},
+	{`^table N\.8b$`, leans("extensions", nemesis("clog|stop"))},
+	{`^table line 18$`, func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Workers > 1 && s.Topology == "" }},
+	{`^table line 19$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Hold > 5*time.Second })},
 	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T7|N\.8|line 14)$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 }},
 	{`lua/fair_|table/seats`, kind("fair")},
 	{`lua/semaphore_|table/permits`, kind("^semaphore")},
@@ -326,6 +333,11 @@ func slow(s *scene.Scene) bool {
 func nemesis(of string) func(*scene.Scene) bool {
 	is := regexp.MustCompile("^(" + of + ")$").MatchString
 	return func(s *scene.Scene) bool { return slices.ContainsFunc(s.Nemeses, is) }
+}
+
+// leans returns whether a scene leans to something, and has something else.
+func leans(to string, has func(*scene.Scene) bool) func(*scene.Scene) bool {
+	return func(s *scene.Scene) bool { return slices.Contains(s.Leans, to) && has(s) }
 }
 
 // kind returns whether a scene has a lock of a kind.

@@ -76,7 +76,7 @@ if ttl == -2 then
       local drawn = token and raise(token) or 0
       if given then
         forget(KEYS[2], member)
-        forewarn(KEYS[2], 0, publish, base, ARGV[2], now)
+        forewarn(KEYS[2], 0, publish, base, math.min(ARGV[2], FirstTerm), now) -- however long the lease is: the next one may not watch yet
         count(KEYS[2], (listeners(publish, base)))
       end
       return create(KEYS[1], ARGV[2], ARGV[1]) or drawn

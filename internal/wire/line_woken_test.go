@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -186,5 +187,27 @@ func TestWaitersAreWokenByAUserWhoMayNotCount(t *testing.T) {
 		require.Equal(t, wire.ToWaiter, user.give("A1", "").What)
 		l.hears(c, "8")
 		l.hearsNothing(c)
+	})
+}
+
+// TestTheNextWaiterWatchesWhoeverTakesAFreeLock has a waiter take a lock that nobody released: its lease had ended. The next one may have come
+// when there were many before it, so that it does not look at the lock. It must from now on, however long the new lease is.
+func TestTheNextWaiterWatchesWhoeverTakesAFreeLock(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		l.stand("A1")
+		l.listen("B")
+		l.stand("B2")
+		c := l.listen("C")
+		l.stand("C3")
+		l.age(l.member("B2"), 3e6)
+		l.age(l.member("C3"), 2e6)
+		require.NoError(l, l.rdb.Del(context.Background(), l.name).Err())
+		require.GreaterOrEqual(l, l.stand("B2").N, int64(0))
+		l.holds("B2")
+		l.hears(c, "9 3 3000")
+		r := l.stand("C3")
+		place, _ := r.Position()
+		require.Zero(l, place.Ahead, "it asks within a first term, and watches the lease from then on")
 	})
 }

@@ -1,4 +1,4 @@
--- e3af317649511772742a24d85c4c0759214a4e61 fenced_line_acquire
+-- 86eebcaf3785968d4c2895f337bc78bd45dcc738 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -334,7 +334,7 @@ if ttl == -2 then
       local drawn = token and raise(token) or 0
       if given then
         forget(KEYS[2], member)
-        forewarn(KEYS[2], 0, publish, base, ARGV[2], now)
+        forewarn(KEYS[2], 0, publish, base, math.min(ARGV[2], 3000), now)
         count(KEYS[2], (listeners(publish, base)))
       end
       return create(KEYS[1], ARGV[2], ARGV[1]) or drawn

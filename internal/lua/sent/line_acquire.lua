@@ -1,4 +1,4 @@
--- fc23912f11f16454db72b63e4f330081a89f8f66 line_acquire
+-- 9610414bf0b85d36bcf0f4a2cfb01cad9727af2d line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -318,7 +318,7 @@ if ttl == -2 then
       local drawn = token and raise(token) or 0
       if given then
         forget(KEYS[2], member)
-        forewarn(KEYS[2], 0, publish, base, ARGV[2], now)
+        forewarn(KEYS[2], 0, publish, base, math.min(ARGV[2], 3000), now)
         count(KEYS[2], (listeners(publish, base)))
       end
       return create(KEYS[1], ARGV[2], ARGV[1]) or drawn

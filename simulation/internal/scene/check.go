@@ -116,6 +116,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 			w.checks().Silence(call, 0)
 		}
 	}
+	w.wasAsked(a, call)
 	w.judges(ctx, a, call, err)
 	known := err == nil || call.Class != promises.Neither || ctx.Err() != nil || w.isFull(err)
 	if !known {

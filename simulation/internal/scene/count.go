@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // solitude is a turn during which nobody else wants the target, and the process does nothing else.
@@ -34,6 +35,18 @@ func (s *solitude) over(r *run) {
 	}
 	if n := s.p.executed() - s.executed; n != 2 {
 		r.brokenf("commands: a turn of %v for %s, which nobody else wanted, took %d commands instead of 2", s.p, s.of.name, n)
+	}
+}
+
+// wasAsked checks that a single attempt that reports an outage has asked anything. It waits for nobody, so what others of its process knew does not
+// count: a hold of theirs may have ended while the process was stopped. The run must be locked.
+func (w *worker) wasAsked(a *attempt, c promises.Call) {
+	skips := !a.try || a.past != nil || a.owned || a.of.group() || a.of.counts() || w.Faults.Pool > 0 || w.Faults.Panic > 0 || len(w.Denied) > 0
+	if skips || c.Class != promises.Outage || w.ctx.Err() != nil {
+		return
+	}
+	if len(w.inquest.since(subject{0, a.of.name}, a.asked)) == 0 {
+		w.brokenf("error: %v was told of an outage about %s, for which it has not asked: %v", w.process, a.of.name, c.Err)
 	}
 }
 

@@ -15,6 +15,7 @@ type line struct {
 	list   bool // a fair queue; a sorted set otherwise
 	of     []*target
 	excess map[*process]time.Time // since when more stand there for a process than want the lock there
+	told   bool                   // of somebody who has the lock, too
 }
 
 // lined adds the line of a target, if it has one.
@@ -35,6 +36,9 @@ func (r *run) lined(t *target) {
 	}
 	l.of = append(l.of, t)
 }
+
+// lineGlances is how often the watch looks until it looks at the lines.
+const lineGlances = 8
 
 func redissonQueue(name string) string {
 	key, _ := wire.NewNames(wire.Kinds["fair"], name, "").Keys[1].(string)
@@ -72,10 +76,35 @@ func (r *run) queued(l *line, members []string, down bool) {
 			delete(l.excess, p)
 		case l.excess[p].IsZero():
 			l.excess[p] = now
-		case now.Sub(l.excess[p]) > r.strayFor():
+		case now.Sub(l.excess[p]) > max(r.strayFor(), 2*lineGlances*r.glance()): // each of two looks may meet another one that is leaving
 			r.brokenf("left: for %v, more have stood in %s for %v than want the lock there: %v", now.Sub(l.excess[p]), l.key, p, members)
 			l.excess[p] = now.Add(time.Hour)
 		}
+	}
+}
+
+// served returns the members of a line who have the lock. A fair queue has seats, which others take next.
+func (r *run) served(l *line, all []string) (have []string) {
+	if l.list {
+		return nil
+	}
+	r.home(l.of[0].name).With(func(s *simredis.Server) {
+		for _, m := range all {
+			holder, _, _ := strings.Cut(m, "|")
+			has := func(t *target) bool { return s.Do("HEXISTS", t.name, holder) == int64(1) }
+			if slices.ContainsFunc(l.of, has) && s.Do("ZSCORE", l.key, m) != nil {
+				have = append(have, m)
+			}
+		}
+	})
+	return have
+}
+
+// leavesLine checks that a waiter that has got the lock stands in the line no more: the script that gives it the lock takes it out.
+func (r *run) leavesLine(l *line, served []string) {
+	if len(served) > 0 && !l.told {
+		l.told = true
+		r.brokenf("left: %v have the lock, and stand in %s", served, l.key)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,16 @@ func TestCheckersBiteOnLines(t *testing.T) {
 			time.Sleep(glance)
 		}
 	}
+	stays := func(r *run, a *worker, has string) {
+		l := r.lines[slices.IndexFunc(r.lines, func(l *line) bool { return l.of[0].name == "fenced" })]
+		r.servers[0].Do("HSET", "fenced", a.clients[0].ID()+has, "1")
+		r.servers[0].Do("ZADD", l.key, "1", a.clients[0].ID()+":1|3000|t")
+		all := r.members(l)
+		r.leavesLine(l, r.served(l, all))
+	}
 	bite(t, map[string]breach{
+		"a waiter that has the lock, and stays in its line": {func(r *run, a, _ *worker) { stays(r, a, ":1") }, "left"},
+		"a waiter behind another one of its process":        {func(r *run, a, _ *worker) { stays(r, a, ":2") }, ""},
 		"a waiter that has left": {func(r *run, a, _ *worker) {
 			stands(r, "fenced", a.clients[0].ID()+":1|3000")
 		}, "left"},
@@ -48,7 +58,7 @@ func TestCheckersBiteOnLines(t *testing.T) {
 		}, "which nothing limits"},
 		"an outage that ends a call with a limit": {func(r *run, a, _ *worker) {
 			r.disturbed = time.Now().Add(time.Hour)
-			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrUnavailable)
+			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, wait: time.Second}), rlock.ErrUnavailable)
 		}, ""},
 	})
 }

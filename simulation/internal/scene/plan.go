@@ -90,6 +90,7 @@ func (w *worker) draw(t *target) plan {
 	case k < 40:
 		p.deadline = time.Microsecond + w.upTo(3*ms)
 	}
+	w.hastens(&p)
 	switch k := w.random.IntN(100); {
 	case k < 5:
 		p.hold *= 20
@@ -97,7 +98,11 @@ func (w *worker) draw(t *target) plan {
 		p.hold = w.upTo(40 * time.Second)
 	}
 	if t.kind != kindPlain { // which has no leases
-		switch k := w.random.IntN(100); {
+		k := w.random.IntN(100)
+		if slices.Contains(w.Leans, leanLeases) {
+			k /= 4
+		}
+		switch {
 		case k < 10:
 			if p.lease = 500*ms + w.upTo(4*time.Second); w.one(3) { // it runs out
 				p.hold = p.lease + w.upTo(8*time.Second)
@@ -115,15 +120,16 @@ func (w *worker) draw(t *target) plan {
 	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
-	switch k := w.random.IntN(100); {
-	case k < 3 && single:
+	told := w.FairWait == 0 || !t.fair() // no message tells those who wait when a ticket that nobody adopts is over
+	switch k := w.leans(w.random.IntN(100)); {
+	case k < ticketsFrom && single:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
-	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
+	case k < againFrom && told && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
-	case k < 16 && !t.counts() && !t.group():
+	case k < extendsFrom && !t.counts() && !t.group():
 		p.again = true
-	case (k < 21 || (p.lease > 0 || w.Hold > 10*time.Second) && k < 40) && t.kind != kindPlain:
-		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
+	case (k < extendsTo || (p.lease > 0 || w.Hold > 10*time.Second) && k < 2*extendsTo) && t.kind != kindPlain:
+		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() && !w.deletes() {
 			p.extend = time.Minute + w.upTo(time.Hour)
 		}
 	}
@@ -146,6 +152,13 @@ func (w *worker) ticketLease() time.Duration {
 func (s *Scene) leavesLocks() bool {
 	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
 		return slices.Contains([]string{nemesisKill, nemesisWaiter, nemesisClose, nemesisShutdown, nemesisFailover, nemesisRestore}, n)
+	})
+}
+
+// deletes reports whether somebody deletes locks in a scene: nobody tells those who wait, who sleep until the lease ends that they know of.
+func (s *Scene) deletes() bool {
+	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
+		return slices.Contains([]string{nemesisDelete, nemesisFlushAll, nemesisAmnesia}, n)
 	})
 }
 

@@ -209,6 +209,7 @@ func (w *worker) work() {
 			since := time.Since(w.trace.Began)
 			time.Sleep(w.Beat - since%w.Beat + w.upTo(4*w.Faults.Latency))
 		}
+		time.Sleep(w.onGrid(0))
 		w.begins(1)
 		w.once(w.wanted[w.random.IntN(len(w.wanted))])
 		w.begins(-1)

@@ -36,6 +36,7 @@ type Scene struct {
 	Pause     time.Duration // the usual one between two nemeses
 	Options   []rlock.Option
 	Beat      time.Duration // turns begin at multiples of it, so that few workers meet nevertheless; zero: each when it likes
+	Grid      time.Duration // turns, holds and waits begin and end at multiples of it, so that several things happen at one moment; zero: when they like
 	Panics    []string      // the code of the application that panics
 	Total     bool          // semaphores are set up by their handles
 	Denied    []string      // rights that the user of rlock lacks
@@ -45,6 +46,7 @@ type Scene struct {
 	Lazy      bool          // locks go to the next owner of a process without a command
 	HandsOver bool          // locks stay in a process for some turns
 	Forgets   bool          // owners drop their holds now and then
+	Leans     []string      // what owners do often that they do seldom elsewhere
 	MaxHold   time.Duration // see [rlock.WithMaxHold]; zero means no limit
 	FairWait  time.Duration // see [rlock.WithFairWait]; zero means the default
 
@@ -62,8 +64,8 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, lazy %v, monitor %v, forgets %v, limit %v, denied %v, faults %+v, unsafe %v, %d options",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Lazy, s.Monitor, s.Forgets, s.MaxHold, s.Denied, s.Faults, s.Unsafe,
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, grid %v, nemeses %v every %v, panics %v, total %v, lazy %v, monitor %v, forgets %v, leans %v, limit %v, denied %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Grid, s.Nemeses, s.Pause, s.Panics, s.Total, s.Lazy, s.Monitor, s.Forgets, s.Leans, s.MaxHold, s.Denied, s.Faults, s.Unsafe,
 		len(s.Options))
 }
 

@@ -80,7 +80,7 @@ func TestCheckersBiteOnStrays(t *testing.T) {
 			r.disturbed = time.Now().Add(time.Hour)
 			enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
 			time.Sleep(s)
-			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1, try: true}), unavailable)
+			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1, wait: s}), unavailable)
 		}, ""},
 		"a lock that is acquired during a shutdown": {func(r *run, a, _ *worker) {
 			a.stopping = time.Now()

@@ -108,6 +108,7 @@ func Swarm(seed uint64) Scene {
 	s.shorten()
 	s.drawApplication(r)
 	s.drawOptions(r)
+	s.drawLeans(rand.New(rand.NewPCG(seed, 33)))
 	return s
 }
 

@@ -44,9 +44,13 @@ func TestCheckersAreTold(t *testing.T) {
 			r.Unsafe = true
 			unlock(r, w, 0, lost)
 		}, ""},
-		"an unlock that fails":             {func(r *run, w *worker) { unlock(r, w, 0, unavailable) }, "unlock: that of fenced by p0 failed, but all was well"},
-		"a success while Redis is silent":  {func(r *run, w *worker) { silent(r, w, plan{}, nil) }, "error: p0 got fenced although"},
-		"a short deadline in silence":      {func(r *run, w *worker) { silent(r, w, plan{deadline: 9 * time.Millisecond}, context.DeadlineExceeded) }, "error: an outage was reported to p0 as neither"},
+		"an unlock that fails":            {func(r *run, w *worker) { unlock(r, w, 0, unavailable) }, "unlock: that of fenced by p0 failed, but all was well"},
+		"a success while Redis is silent": {func(r *run, w *worker) { silent(r, w, plan{}, nil) }, "error: p0 got fenced although"},
+		"a short deadline in silence":     {func(r *run, w *worker) { silent(r, w, plan{deadline: 9 * time.Millisecond}, context.DeadlineExceeded) }, "error: an outage was reported to p0 as neither"},
+		"an outage of which nobody was asked": {func(r *run, w *worker) {
+			r.disturb(time.Minute)
+			w.answered(w.ctx, w.asks(plan{of: r.locks[0], permits: 1, try: true}), unavailable)
+		}, "error: p0 was told of an outage about fenced, for which it has not asked"},
 		"a cancellation that is an outage": {func(r *run, w *worker) { silent(r, w, plan{cancel: 9 * time.Millisecond}, unavailable) }, "error: a cancellation alone"},
 		"contention in silence, because another group of its process waits for a member": {func(r *run, w *worker) {
 			member := find(r, "a b").members[0]

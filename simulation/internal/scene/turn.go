@@ -144,11 +144,12 @@ func (w *worker) spends(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock
 
 // use holds the lock for as long as planned.
 func (w *worker) use(hold *rlock.Hold, p plan) {
+	d := w.onGrid(p.hold)
 	if !p.looks {
-		time.Sleep(p.hold)
+		time.Sleep(d)
 		return
 	}
-	timer := time.NewTimer(p.hold)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-hold.Done():
@@ -243,6 +244,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	}
 	w.mu.Unlock()
 	if err != nil {
+		_ = hold.Unlock(context.Background()) // what was lost before is still its owner's
 		return nil
 	}
 	field := w.fields()[h.of]
@@ -269,8 +271,12 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	w.mu.Lock()
 	heir.turns++ // it sends a command
 	h.lease, h.of.exported = lease, ticket
-	if lease > 0 { // of a question without a reply yet, it may be over
-		h.err = func() error { return rlock.ErrNotHeld }
+	waits, asked := h.err, time.Now()
+	h.err = func() error { // of a question without a reply yet, a lease may be over that is shorter than that of the ticket
+		if lease > 0 || time.Since(asked) > watchdogTimeout-watchdogTimeout/50 {
+			return rlock.ErrNotHeld
+		}
+		return waits()
 	}
 	w.mu.Unlock()
 	heir.self.Do(func() { adopted, err = lock.Adopt(w.ctx, ticket, opts...) })

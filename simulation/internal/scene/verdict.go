@@ -159,7 +159,7 @@ func (q *inquest) knows(of subject, from time.Time, in time.Duration) known {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, one := range q.questions[of] {
-		if one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
+		if one.sort != releases && one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
 			k.open = later(k.open, one.over)
 		}
 	}
@@ -363,7 +363,7 @@ func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || t.group() || t.kind == kindElection {
 		return
 	}
-	until := a.until
+	until := later(a.until, t.dropped[a.p])
 	for _, h := range t.inside {
 		switch {
 		case h.p != a.p:

@@ -27,16 +27,18 @@ func (r *run) watch() {
 		for _, t := range r.wanted {
 			free[t], readable[t] = r.free(t), r.readable(t)
 		}
-		var members [][]string
+		var members, served [][]string
 		for _, l := range r.lines {
-			if n%8 == 0 && !r.Unsafe {
+			if n%lineGlances == 0 && !r.Unsafe {
 				members = append(members, r.members(l))
+				served = append(served, r.served(l, members[len(members)-1]))
 			}
 		}
 		down := r.down()
 		r.mu.Lock()
 		for i, all := range members {
 			r.queued(r.lines[i], all, down)
+			r.leavesLine(r.lines[i], served[i])
 		}
 		for _, t := range r.wanted {
 			r.wakesUp(t, free[t], readable[t], down)

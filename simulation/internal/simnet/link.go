@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,6 +163,25 @@ func (l *Link) draw(event ...string) *rand.Rand {
 // delay draws how long a packet takes.
 func (l *Link) delay(event ...string) time.Duration {
 	return l.server.faults.Load().way(l.draw(event...))
+}
+
+// seldom are the scripts that are sent seldom: not those for each turn of an owner, and to renew its lease.
+var seldom = []string{"count", "handover", "park", "export", "adopt", "pump", "force"}
+
+// at returns the faults for commands.
+func (f *Faults) at(cmds [][]string) *Faults {
+	aimed := slices.ContainsFunc(cmds, func(c []string) bool {
+		name, _ := script(c)
+		return slices.Contains(seldom, strings.TrimSuffix(name, withText))
+	})
+	if f.Aim == 0 || !aimed {
+		return f
+	}
+	more := *f
+	for _, chance := range []*float64{&more.Slow, &more.LostSend, &more.LostReply, &more.Silent, &more.Late, &more.Repeated} {
+		*chance *= f.Aim
+	}
+	return &more
 }
 
 func (f *Faults) way(r *rand.Rand) time.Duration {

@@ -44,6 +44,9 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	return names
 })
 
+// withText is added to the name of a script that is sent as text.
+const withText = ", with its text,"
+
 // script is what the script of a command does. A command without one has none.
 func script(args []string) (name string, ok bool) {
 	var digest string
@@ -60,7 +63,7 @@ func script(args []string) (name string, ok bool) {
 		name = "script " + digest[:8]
 	}
 	if args[0] == "EVAL" {
-		name += ", with its text,"
+		name += withText
 	}
 	return name, true
 }

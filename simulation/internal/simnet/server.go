@@ -21,7 +21,8 @@ type Faults struct {
 	Repeated  float64 // the connection breaks after the command was executed, and it is executed again up to LateMax later
 	Panic     float64 // code of the application panics that the redis client runs, before the command is sent or after its reply
 	LateMax   time.Duration
-	Pool      int // how many connections a process has to a server; zero means 10
+	Aim       float64 // how many times as often these happen to commands that are sent seldom; zero means as often
+	Pool      int     // how many connections a process has to a server; zero means 10
 }
 
 // Server is one Redis with the network in front of it. It is safe for concurrent use.

@@ -64,7 +64,7 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 	for _, c := range what.cmds {
 		event = append(event, strings.Join(short(c), " "))
 	}
-	random, faults := l.draw(event...), l.server.faults.Load()
+	random, faults := l.draw(event...), l.server.faults.Load().at(what.cmds)
 	t := &trip{
 		Link: l, request: what, there: faults.way(random), back: faults.way(random),
 		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0, lot: random.Float64(),
