@@ -126,6 +126,10 @@ func (s *Scene) shorten() {
 			s.Duration /= 2
 		}
 	}
+	turn := max((s.Hold/2+2*s.Faults.Latency)/time.Duration(len(s.Locks)), s.Rest/2/time.Duration(s.Processes*s.Workers))
+	if s.Beat == 0 {
+		s.Duration = min(s.Duration, 10_000*turn) // each is several commands, and remembered for the checkers
+	}
 }
 
 // drawOptions draws how releases and calls are sent. A waiter that a late command takes out of a fair queue stays missing, as a wake-up does. If
