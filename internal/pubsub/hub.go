@@ -220,7 +220,9 @@ func (h *Hub) seen(name string) (now channel) {
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
 // may have been missed. Zero means that they may be missed now.
 func (h *Hub) Epoch(name string) uint64 {
-	if ch := h.seen(name); ch.confirmed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil && ch.confirmed {
 		return ch.epoch
 	}
 	return 0

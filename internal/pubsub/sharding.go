@@ -28,9 +28,8 @@ const (
 // outdatePause is the minimum time between two questions that errors cause.
 const outdatePause = 200 * time.Millisecond
 
-// Publish returns how a script has to announce a release of a lock, given the lock's name in Redis. That is
-// [wire.PublishBoth] while the hub does not know which command reaches the waiters. Publish waits for nothing and does no
-// I/O.
+// Publish returns how a script has to announce a release of a lock, given the lock's name in Redis. That is [wire.PublishBoth] while the hub does
+// not know which command reaches the waiters. Publish waits for nothing and does no I/O.
 func (h *Hub) Publish(key string) wire.Publish {
 	switch h.sharded(key) {
 	case isSharded:
@@ -42,9 +41,8 @@ func (h *Hub) Publish(key string) wire.Publish {
 	}
 }
 
-// Counts reports whether the reply to PUBLISH or SPUBLISH in a script counts all receivers of a message, given the name of
-// the lock in Redis. On a cluster whose channels are not sharded it does not: each node knows only its own subscribers.
-// Counts waits for nothing and does no I/O.
+// Counts reports whether the reply to PUBLISH or SPUBLISH in a script counts all receivers of a message, given the name of the lock in Redis. On a
+// cluster whose channels are not sharded it does not: each node knows only its own subscribers. Counts waits for nothing and does no I/O.
 func (h *Hub) Counts(key string) bool { return !h.info.Cluster || h.sharded(key) == isSharded }
 
 // sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it starts a question to the node

@@ -128,11 +128,10 @@ func (t *Table) try(a *Attempt, now clock.Instant) (s Step, ok bool) {
 	}
 	t.trying[k] = a
 	a.way, a.byLine = lineWay{}, true
-	a.sent, a.forcings, a.firstTerm = now, t.forcings, t.firstTerm(a)
+	a.phase, a.sent, a.forcings, a.firstTerm = trying, now, t.forcings, t.firstTerm(a)
 	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
 	s = Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.holder.Stand(names, a.Lease, a.firstTerm)}
 	s.Outlives, s.Within = a.asks(now)
-	a.phase = trying
 	return s, true
 }
 

@@ -17,8 +17,7 @@ func (a *Attempt) finish(err error) Step {
 	return Step{Do: Done, Err: err}
 }
 
-// awaitTurn returns the step that waits for the owner's other operations. The end of a short wait does not end it before
-// anything is known.
+// awaitTurn returns the step that waits for the owner's other operations. The end of a short wait does not end it before anything is known.
 func (a *Attempt) awaitTurn(pause time.Duration, now clock.Instant) Step {
 	s := a.grant.awaitTurn(pause)
 	s.Outlives, s.Within = a.outlives(now)
@@ -103,7 +102,9 @@ func (a *Attempt) keep(from clock.Instant) {
 // asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
 func (a *Attempt) asks(now clock.Instant) (outlives bool, within time.Duration) {
 	a.Seen.Questions++
-	a.knows().Asked(a.grant.holder.Number, now)
+	if a.phase != trying { // its queue notes that, if it joins one
+		a.knows().Asked(a.grant.holder.Number, now)
+	}
 	outlives, within = a.outlives(now)
 	a.asked = true
 	return outlives, within
@@ -127,9 +128,8 @@ func (a *Attempt) unsent(err *fault.Error) {
 	}
 }
 
-// bars reports whether an attempt must not acquire any more. While the client shuts down, only an owner that holds the lock,
-// or the other side of its name, may go on. A leaked acquisition does not count, and neither does one that was handed to the
-// attempt itself and that no caller has yet.
+// bars reports whether an attempt must not acquire any more. While the client shuts down, only an owner that holds the lock, or the other side of
+// its name, may go on. A leaked acquisition does not count, and neither does one that was handed to the attempt itself and that no caller has yet.
 func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 	if t.closed || !t.stopping {
 		return t.closed

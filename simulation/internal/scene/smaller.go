@@ -113,6 +113,7 @@ func (s *Scene) extras() (all []extra) {
 		{s.Total, extra{"total", func() { s.Total = false }}},
 		{s.Forgets, extra{"forgets", func() { s.Forgets = false }}},
 		{len(s.Leans) > 0, extra{"leans", func() { s.Leans = nil }}},
+		{s.Faults.Aim > 0, extra{"aim", func() { s.Faults.Aim = 0 }}},
 		{s.Grid > 0, extra{"grid", func() { s.Grid = 0 }}},
 		{s.Identity, extra{"identity", func() { s.Identity = false }}},
 		{len(s.Denied) > 0, extra{"denied", func() { s.Denied = nil }}},
