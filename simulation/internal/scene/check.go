@@ -337,7 +337,8 @@ func (w *worker) leaves(h *holder, err error) {
 	}
 	if h.atLeast > 0 && err == nil {
 		h.of.untold = time.Now().Add(h.atLeast)
-		if w.Broadcast || len(w.Denied) > 0 { // nobody is told when that is over, and the lease that waiters know of may be longer
+		// Nobody is told when that is over, and the lease that waiters know of may be longer, or a clock that steps has it last for longer.
+		if w.Broadcast || len(w.Denied) > 0 || slices.Contains(w.Nemeses, nemesisClock) {
 			h.of.untold = h.of.untold.Add(35 * time.Second)
 		}
 	}

@@ -83,9 +83,10 @@ func (r *run) queued(l *line, members []string, down bool) {
 	}
 }
 
-// served returns the members of a line who have the lock. A fair queue has seats, which others take next.
+// served returns the members of a line who have the lock. A fair queue has seats, which others take next. After a failover, a client whose
+// subscription is still at the old master does without the line for a while, and takes the lock although it stands there.
 func (r *run) served(l *line, all []string) (have []string) {
-	if l.list {
+	if l.list || r.Topology != "" {
 		return nil
 	}
 	r.home(l.of[0].name).With(func(s *simredis.Server) {
