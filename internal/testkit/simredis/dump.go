@@ -135,7 +135,11 @@ func cmdMigrate(s *Server, a []string) any {
 		if v == nil {
 			continue
 		}
-		args := []string{"RESTORE", key, strconv.FormatInt(v.expire, 10), v.pack(), "ABSTTL"}
+		left := int64(0)
+		if v.expire != 0 {
+			left = max(v.expire-s.now(), 1) // not the moment: the clock of the other server may differ
+		}
+		args := []string{"RESTORE", key, strconv.FormatInt(left, 10), v.pack()}
 		if replace != "" {
 			args = append(args, replace)
 		}

@@ -79,16 +79,16 @@ func Swarm(seed uint64) Scene {
 	if peers {
 		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
 	}
-	s.WakeUp = 2 * time.Second
-	if s.Topology == "" && !crowded && !peers && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return !slices.Contains(granted, l.Kind) }) {
-		s.WakeUp = 200*ms + 10*s.Faults.Latency
-	}
+	told := s.Topology == "" && !crowded && !peers && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return !slices.Contains(granted, l.Kind) })
 	lonely := r.IntN(4) == 0 && !crowded
 	switch {
 	case lonely:
 		s.isolate(r)
 	case r.IntN(4) == 0 && !crowded:
 		s.prolong(r)
+	}
+	if s.WakeUp = 2 * time.Second; told {
+		s.WakeUp = 200*ms + 10*s.Faults.Latency
 	}
 	if s.wants(kindFair) || s.wants(kindFencedFair) {
 		s.Overtake = 300*ms + 4*s.Faults.Latency
