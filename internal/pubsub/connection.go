@@ -136,8 +136,11 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 		switch {
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
 		case do == subscribe:
-			h.orders++
-			ch.sent, ch.order, ch.renew, ch.reported = now, h.orders, false, false
+			if ch.order == ch.since { // otherwise the next confirmation may be that of the order before: see [Hub.Orders]
+				h.orders++
+				ch.order = h.orders
+			}
+			ch.sent, ch.renew, ch.reported = now, false, false
 			coming = append(coming, ch.name)
 			if twin := ch.twin(); twin != nil && twin.conn == c {
 				due = append(due, twin)
@@ -211,7 +214,7 @@ func (c *connection) ordered(s *session, err *fault.Error) {
 		}
 		return
 	}
-	c.again = clock.Now() // at the next tick
+	c.again, s.connected = clock.Now(), false // at the next tick; the driver may have connected again, and Redis refuse what it asked for
 	if c.sharded() {
 		c.lose(true)
 		if c.session == s {
