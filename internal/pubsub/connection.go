@@ -45,6 +45,7 @@ type session struct {
 	pinged       clock.Instant // when it was last pinged; the beginning until then
 	spoke        bool          // whether anything was received
 	connected    bool          // whether anything was sent or received since it broke last
+	refusals     int           // how many there were since it was last noted when to order again
 	asked        clock.Instant // when the node of a shard was last asked for its role; zero means never
 	secretive    bool          // whether Redis does not let us ask
 }
