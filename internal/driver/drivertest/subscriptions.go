@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -146,7 +147,8 @@ func busyUnsubscription(t *testing.T, open Open) {
 	go func() {
 		defer close(gone)
 		for {
-			if m, _ := s.Receive(t.Context()); m == (driver.Message{Sort: driver.Unsubscribed, Channel: "a"}) {
+			m, err := s.Receive(t.Context())
+			if m == (driver.Message{Sort: driver.Unsubscribed, Channel: "a"}) || errors.Is(err, driver.ErrSubscriptionClosed) {
 				return
 			}
 		}
