@@ -189,8 +189,11 @@ func (l *line) unsubscribe(channels []string) {
 			cmd.Commands()[0] = command // which Build refuses
 			cmds = append(cmds, cmd)
 		}
-		results := l.conn.DoMulti(ctx, append(cmds, b.Arbitrary("EXEC").Build())...)
-		err = results[len(results)-1].Error()
+		for _, r := range l.conn.DoMulti(ctx, append(cmds, b.Arbitrary("EXEC").Build())...) {
+			if err = r.Error(); err != nil {
+				break // what EXEC replies says nothing but that a command before it was refused
+			}
+		}
 	}
 	if reply, ok := rueidis.IsRedisErr(err); ok && driver.Rejected(err, reply.Error(), false).Transient {
 		time.AfterFunc(time.Second, func() { l.unsubscribeAgain(channels) })

@@ -110,8 +110,8 @@ type Acks struct {
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.
 type Subscription interface {
 	// Subscribe and Unsubscribe send the command. They do not wait for the confirmation, or only for a moment. What is sent on another
-	// connection may overtake the command. Only after [Unsubscribed] does Redis not count this subscription any more. No channel means no
-	// command.
+	// connection may overtake the command. Only after [Unsubscribed] does Redis not count this subscription any more. If Redis refuses
+	// UNSUBSCRIBE for now, it is sent again, a while later, or with the next call of Unsubscribe after that. No channel means no other command.
 	Subscribe(ctx context.Context, channels ...string) *fault.Error
 	Unsubscribe(ctx context.Context, channels ...string) *fault.Error
 	Ping(ctx context.Context) *fault.Error

@@ -45,6 +45,7 @@ type session struct {
 	pinged       clock.Instant // when it was last pinged; the beginning until then
 	spoke        bool          // whether anything was received
 	connected    bool          // whether anything was sent or received since it broke last
+	refusals     int           // how many there were since it was last noted when to order again
 	asked        clock.Instant // when the node of a shard was last asked for its role; zero means never
 	secretive    bool          // whether Redis does not let us ask
 }
@@ -136,8 +137,11 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 		switch {
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
 		case do == subscribe:
-			h.orders++
-			ch.sent, ch.order, ch.renew, ch.reported = now, h.orders, false, false
+			if ch.order == ch.since { // otherwise the next confirmation may be that of the order before: see [Hub.Orders]
+				h.orders++
+				ch.order = h.orders
+			}
+			ch.sent, ch.renew, ch.reported = now, false, false
 			coming = append(coming, ch.name)
 			if twin := ch.twin(); twin != nil && twin.conn == c {
 				due = append(due, twin)
@@ -211,7 +215,7 @@ func (c *connection) ordered(s *session, err *fault.Error) {
 		}
 		return
 	}
-	c.again = clock.Now() // at the next tick
+	c.again, s.connected = clock.Now(), false // at the next tick; the driver may have connected again, and Redis refuse what it asked for
 	if c.sharded() {
 		c.lose(true)
 		if c.session == s {

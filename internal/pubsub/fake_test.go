@@ -189,6 +189,12 @@ func (s *fakeSubscription) Unsubscribe(_ context.Context, channels ...string) *f
 	defer d.mu.Unlock()
 	for _, channel := range channels {
 		s.commands = append(s.commands, "-"+channel)
+		if d.refuses != nil {
+			if err := d.refuses(channel); err != nil && err.Transient { // it refuses the whole command
+				s.push(arrival{err: err})
+				return nil
+			}
+		}
 		s.push(arrival{message: driver.Message{Sort: driver.Unsubscribed, Channel: channel}})
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 
 // read is the reader of one session. It never gives Receive a deadline: that would break a message that arrives in parts.
 func (c *connection) read(ctx context.Context, s *session) {
-	for failures, refusals := 0, 0; ; {
+	for failures := 0; ; {
 		message, err := s.subscription.Receive(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			failures, refusals = 0, 0
+			failures = 0
 			c.received(s, message)
 			continue
 		case errors.Is(err, driver.ErrSubscriptionClosed):
@@ -33,9 +33,8 @@ func (c *connection) read(ctx context.Context, s *session) {
 			c.received(s, driver.Message{})
 			c.misrouted(s, err)
 			continue
-		case !c.sharded() && err.Replied() && c.postponed(s, refusals):
+		case !c.sharded() && err.Replied() && c.postponed(s):
 			c.received(s, driver.Message{})
-			refusals++
 			c.hub.noteError(err)
 			continue
 		default: // this includes the errors of a server that does not want a new connection
@@ -231,15 +230,15 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	}
 }
 
-// postponed records that Redis refuses something for now, as while a script runs for long. It reports whether that is the reply to a command
-// of the keeper, given how many there were just before: a message may be behind them. Otherwise the server wants no new connection.
-func (c *connection) postponed(s *session, refusals int) bool {
+// postponed records that Redis refuses something for now, as while a script runs for long. It reports whether that may be the reply to a command of
+// the keeper, which sends two for a channel at most until it orders again: a message may be behind it. Otherwise the server wants no new connection.
+func (c *connection) postponed(s *session) bool {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	if c.again == 0 {
-		c.again = clock.Now().Add(retryBusy)
+	if s.refusals++; c.again == 0 {
+		c.again, s.refusals = clock.Now().Add(retryBusy), 0
 	}
-	return s.connected && refusals <= 2*len(c.hub.channels) // a channel has two commands at most, see send
+	return s.connected && s.refusals <= 2*len(c.hub.channels)
 }
 
 // misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the

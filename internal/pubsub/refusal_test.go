@@ -155,6 +155,44 @@ func TestRefusalsHoldUpNoMessage(t *testing.T) {
 	})
 }
 
+// TestRefusalsHoldUpNoMessageHoweverLong has Redis refuse all commands for a minute. Each second, there are as many refusals as channels.
+func TestRefusalsHoldUpNoMessageHoweverLong(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		channels := f.refusing()
+		own := channels[0] + ":" + clientID
+		f.listen(own)
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		for n := range 10 {
+			f.listen(fmt.Sprint("late ", n))
+		}
+		f.after(time.Minute)
+		s, opened := f.driver.latest()
+		require.Equal(f, 1, opened, "the connection works")
+		began := clock.Now()
+		s.published(own, "6 1 2 3")
+		require.Contains(f, f.heard(), own+" 6 1 2 3")
+		require.Equal(f, began, clock.Now())
+		f.confirmed(true, own)
+	})
+}
+
+// TestRefusalsWithoutEndArePaced has a driver whose Receive fails by itself, without an error of its connection before.
+func TestRefusalsWithoutEndArePaced(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		s, _ := f.driver.latest()
+		f.driver.set(func() {
+			for range 500 {
+				s.push(arrival{err: busy()})
+			}
+		})
+		f.after(3 * time.Second)
+		require.NotEmpty(f, s.arrives)
+	})
+}
+
 func TestWhatIsRefusedForNowIsAskedForAgainSoon(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 func TestASubscriptionIsRenewedForThoseWhoCameLater(t *testing.T) {
@@ -77,5 +78,31 @@ func TestARenewalThatIsUnderWayIsNotRepeated(t *testing.T) {
 		require.Empty(f, s.sent())
 		confirm()
 		require.Greater(f, f.hub.Since("a"), orders)
+	})
+}
+
+// TestAConfirmationIsThatOfTheOldestOrder orders a channel again, since Redis refused another one, while the confirmation of the first order is
+// under way. A message behind that may be older than the second order.
+func TestAConfirmationIsThatOfTheOldestOrder(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		s, _ := f.driver.latest()
+		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
+		f.listen("refused")
+		f.after(retryBusy - time.Millisecond)
+		f.driver.set(func() { f.driver.refuses, s.silent = nil, true })
+		s.sent()
+		f.listen("late")
+		ordered := f.hub.Orders()
+		f.after(keeperTick)
+		require.Contains(f, s.sent(), "+late,refused", "it is ordered again")
+		f.driver.set(func() { s.silent = false })
+		s.receives(driver.Subscribed, "late", nil)
+		f.confirmed(true, "late")
+		require.LessOrEqual(f, f.hub.Since("late"), ordered, "what was published behind the first order is not behind the second one")
+		f.hub.Renew("late", f.hub.Orders())
+		f.after(keeperTick)
+		require.Equal(f, f.hub.Orders(), f.hub.Since("late"))
 	})
 }

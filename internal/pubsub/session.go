@@ -55,12 +55,11 @@ func (h *Hub) Unheard(name string, epoch uint64) {
 	c.ensure()
 }
 
-// verifyMaster makes sure that the channels of a shard's connection are at the master of the shard. A replica accepts them too,
-// when our topology is older than a failover. But the scripts at the master do not count a replica's subscribers, and pass over
-// a waiter there. They say so to one that listens on a channel of its own, see [Hub.Unheard]. They cannot tell it to a reader, whose
-// channel may have other subscribers: while writers stand in the line, they would never leave it the lock. A replica that has just
-// been the master also misses the messages of the new master for a while. So the node is asked for its role now and then: at once
-// in a new session, and when a channel has come from another connection.
+// verifyMaster makes sure that the channels of a shard's connection are at the master of the shard. A replica accepts them too, when our
+// topology is older than a failover. But the scripts at the master do not count a replica's subscribers, and pass over a waiter there. They say
+// so to one that listens on a channel of its own, see [Hub.Unheard]. They cannot tell it to a reader, whose channel may have other subscribers:
+// while writers stand in the line, they would never leave it the lock. A replica that has just been the master also misses the messages of the new
+// master for a while. So the node is asked for its role now and then: at once in a new session, and when a channel has come from another connection.
 func (c *connection) verifyMaster(ctx context.Context) {
 	h := c.hub
 	h.mu.Lock()

@@ -116,3 +116,24 @@ func TestALateReplyToAnOlderAttemptIsNotOneToALaterOne(t *testing.T) {
 	require.False(t, table.concludes(next, late.Add(floor-1)).Known())
 	require.ErrorIs(t, table.concludes(next, late.Add(floor)).Err, fault.ErrNoAnswer)
 }
+
+// TestALateReplyToALastQuestionIsNotOneToTheQueue has an attempt leave the local queue, and ask once more by itself, because nothing is known yet. The
+// reply comes while the head's next question has none. It says that Redis answers, but not that question.
+func TestALateReplyToALastQuestionIsNotOneToTheQueue(t *testing.T) {
+	t.Parallel()
+	table, _, head := tries(t)
+	var n notice.List
+	now := start
+	last := &Attempt{Handle: head.Handle, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Sleep, table.Admit(last, now, &n).Do)
+	require.Equal(t, Ask, table.Wake(last, Ended, now, &n).Do, "nobody has told it yet how it stands")
+	require.Equal(t, Sleep, table.Settle(head, refusedInLine(), now, &n).Do)
+	left := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Err: context.Canceled}}
+	require.Equal(t, Done, table.Settle(last, left, now, &n).Do)
+	require.Equal(t, Ask, table.Wake(head, ByTime, now, &n).Do)
+	late := now.Add(time.Second)
+	last.grant.Late(wire.Reply{N: -60_001}, late)
+	floor := table.cfg.Floor()
+	require.True(t, table.concludes(head, late.Add(floor-1)).Refused)
+	require.ErrorIs(t, table.concludes(head, late.Add(floor)).Err, fault.ErrNoAnswer)
+}

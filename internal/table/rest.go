@@ -89,6 +89,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		return t.giveUp(a, fault.ErrUpgrade, now, n)
 	}
 	g.sending(a.Lease, now)
+	g.queued = g.queued && (a.queue != nil || a.phase == asking || a.handing) // or the queue it has left has none of its questions
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	a.counted(g.holder.Permits())

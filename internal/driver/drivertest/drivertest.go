@@ -65,6 +65,7 @@ func Run(t *testing.T, open Open) {
 		"a subscription that breaks":              brokenSubscription,
 		"a subscription that is refused":          refusedSubscription,
 		"a subscription while Redis is busy":      busySubscription,
+		"the end of one while Redis is busy":      busyUnsubscription,
 		"a subscription to a silent server":       silentSubscription,
 		"a subscription to a server in trouble":   troubledSubscription,
 		"a subscription without an answer":        unansweredSubscription,

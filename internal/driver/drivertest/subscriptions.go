@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -123,6 +124,44 @@ func busySubscription(t *testing.T, open Open) {
 	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}, next(t, s), "the connection goes on")
 	require.Nil(t, s.Subscribe(t.Context(), "b", "c", "d"))
 	require.ElementsMatch(t, []string{"b", "c", "d"}, []string{next(t, s).Channel, next(t, s).Channel, next(t, s).Channel})
+}
+
+// busyUnsubscription gives channels up while the server runs a script for long. Redis does not count them for good.
+func busyUnsubscription(t *testing.T, open Open) {
+	server := redistest.Start(t, "--lua-time-limit", "50")
+	admin := server.Client(t)
+	d := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	s := d.Subscribe(t.Context(), nil, false)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Nil(t, s.Subscribe(t.Context(), "a", "b", "c"))
+	for range 3 {
+		require.Equal(t, driver.Subscribed, next(t, s).Sort)
+	}
+	ran := make(chan error, 1)
+	other := server.Client(t)
+	go func() { ran <- other.Eval(t.Context(), "while true do end", nil).Err() }()
+	redistest.Eventually(t, "Redis is busy", func() bool { return redis.HasErrorPrefix(admin.Ping(t.Context()).Err(), "BUSY") })
+	require.Nil(t, s.Unsubscribe(t.Context(), "a", "b"))
+	require.Nil(t, s.Subscribe(t.Context(), "b")) // it is wanted again
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			m, err := s.Receive(t.Context())
+			if m == (driver.Message{Sort: driver.Unsubscribed, Channel: "a"}) || errors.Is(err, driver.ErrSubscriptionClosed) {
+				return
+			}
+		}
+	}()
+	<-time.After(300 * time.Millisecond) // Redis refuses the commands
+	require.NoError(t, admin.ScriptKill(t.Context()).Err())
+	require.Error(t, <-ran)
+	redistest.Eventually(t, "Redis does not count it any more", func() bool {
+		require.Nil(t, s.Unsubscribe(t.Context()))
+		return admin.PubSubNumSub(t.Context(), "a").Val()["a"] == 0
+	})
+	<-gone
+	require.EqualValues(t, 1, admin.PubSubNumSub(t.Context(), "b").Val()["b"])
 }
 
 // silentSubscription closes a subscription whose server is silent, while a goroutine receives.

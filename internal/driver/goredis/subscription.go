@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,7 +18,7 @@ import (
 // Subscribe opens a subscription connection. go-redis connects at the first SUBSCRIBE, and bounds that by the context it
 // gets there. It does not notice that a context ends while it receives: only Close ends a Receive.
 func (d *Driver) Subscribe(ctx context.Context, at driver.Node, sharded bool) driver.Subscription {
-	s := &subscription{driver: d, sharded: sharded}
+	s := &subscription{driver: d, sharded: sharded, leaving: make(map[string]struct{})}
 	if sharded {
 		s.conn = d.listener(at).SSubscribe(ctx)
 	} else {
@@ -33,15 +37,26 @@ func (d *Driver) listener(at driver.Node) redis.UniversalClient {
 
 // subscription is one subscription connection. After an error, go-redis connects again at the next Receive. On a sharded
 // one that fails for several channels: go-redis asks for all of them at once, which a cluster refuses as CROSSSLOT.
+//
+// go-redis forgets a channel whose UNSUBSCRIBE it has sent. If Redis refuses that for now, as while it runs a script for long, it would go on
+// counting this subscription, so the command is sent again.
 type subscription struct {
 	driver  *Driver
 	conn    *redis.PubSub
 	sharded bool
+
+	mu      sync.Mutex
+	leaving map[string]struct{} // the channels that are unsubscribed, until Redis has confirmed it
+	again   time.Time           // when to send that again; zero means never
 }
+
+// refusedFor is how long after a refusal Redis is asked again.
+const refusedFor = time.Second
 
 // Subscribe sends SUBSCRIBE. A sharded subscription sends SSUBSCRIBE for each channel by itself, because a cluster takes
 // only channels of one slot in one command.
 func (s *subscription) Subscribe(ctx context.Context, channels ...string) *fault.Error {
+	s.stays(channels...)
 	if !s.sharded {
 		if len(channels) == 0 {
 			return nil // go-redis would send a command that Redis refuses
@@ -56,9 +71,10 @@ func (s *subscription) Subscribe(ctx context.Context, channels ...string) *fault
 	return nil
 }
 
-// Unsubscribe sends UNSUBSCRIBE. A sharded subscription sends SUNSUBSCRIBE for each channel by itself, and returns the
-// first error after it has tried all of them.
+// Unsubscribe sends UNSUBSCRIBE, also of channels for which Redis has refused that a while ago. A sharded subscription sends SUNSUBSCRIBE for
+// each channel by itself, and returns the first error after it has tried all of them.
 func (s *subscription) Unsubscribe(ctx context.Context, channels ...string) *fault.Error {
+	channels = s.leave(channels)
 	if !s.sharded {
 		if len(channels) == 0 {
 			return nil // Redis would take it for all channels
@@ -74,6 +90,41 @@ func (s *subscription) Unsubscribe(ctx context.Context, channels ...string) *fau
 	return s.driver.classify(first)
 }
 
+// leave notes that channels are to be unsubscribed, and returns which are now.
+func (s *subscription) leave(channels []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, channel := range channels {
+		s.leaving[channel] = struct{}{}
+	}
+	if s.again.IsZero() || time.Now().Before(s.again) {
+		return channels
+	}
+	s.again = time.Time{}
+	return slices.Collect(maps.Keys(s.leaving))
+}
+
+// stays notes that channels need not be unsubscribed, or are.
+func (s *subscription) stays(channels ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, channel := range channels {
+		delete(s.leaving, channel)
+	}
+}
+
+// failed notes an error, which may be the reply to an UNSUBSCRIBE.
+func (s *subscription) failed(f *fault.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !f.Replied():
+		clear(s.leaving) // a new connection has none of them
+	case f.Transient && s.again.IsZero():
+		s.again = time.Now().Add(refusedFor)
+	}
+}
+
 // Ping sends PING and does not wait for the reply, which Receive returns.
 func (s *subscription) Ping(ctx context.Context) *fault.Error {
 	return s.driver.classify(s.conn.Ping(ctx))
@@ -87,6 +138,7 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 		if errors.Is(err, redis.ErrClosed) {
 			f.Err = fmt.Errorf("%w: %w", driver.ErrSubscriptionClosed, err)
 		}
+		s.failed(f)
 		return driver.Message{}, f
 	}
 	switch m := message.(type) {
@@ -97,6 +149,7 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 		case "subscribe", "ssubscribe":
 			return driver.Message{Sort: driver.Subscribed, Channel: m.Channel}, nil
 		case "unsubscribe", "sunsubscribe":
+			s.stays(m.Channel)
 			return driver.Message{Sort: driver.Unsubscribed, Channel: m.Channel}, nil
 		}
 	}

@@ -110,7 +110,10 @@ func shardedPassword(t *testing.T, cluster *redistest.Cluster) {
 	<-time.After(2 * time.Second)
 	require.Less(t, testkit.Connections(t, node.Client(t))-before, 100)
 	everywhere("acl", "setuser", "rotated", "resetpass", ">old")
+	again := waitFor(ctx, locks) // a waiter that has asked meanwhile, as the first one of a line does every 3 s, is gone
 	testkit.Eventually(t, "both waiters are subscribed again", func() bool { return subscribedOn(t, node, locks...) == 2 })
+	cancel()
+	again.Wait()
 }
 
 func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
