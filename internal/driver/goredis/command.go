@@ -79,7 +79,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		b.first.over.Store(true)
 		cmd = command(&b.ctx, true, &c)
-		cmd.first.doubt = b.first.doubt
+		cmd.first.doubt = b.first.ran()
 		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	}
 	if errors.Is(err, context.DeadlineExceeded) && b.ctx.Err() != nil { // it was not the caller's deadline
@@ -93,7 +93,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 // reply returns the outcome of a call's command.
 func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
 	r := d.outcome(&b.cmd, err, c)
-	if b.first.doubt || b.first.earlier != nil {
+	if b.first.ran() {
 		b.first.repeated(&r)
 	}
 	b.first.over.Store(true)

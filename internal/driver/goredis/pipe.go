@@ -71,7 +71,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		ownError(cmds[i].once(), execErr)
 		err := cmds[i].cmd.Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
-			p.out[at].Repeated = cmds[i].first.doubt
+			p.out[at].Repeated = cmds[i].first.ran()
 			cmds[i].first.over.Store(true)
 			unknown = append(unknown, at)
 			continue

@@ -45,7 +45,7 @@ func (w *written) MarshalBinary() ([]byte, error) {
 	case w.writes.Add(1) > 1:
 		w.again()
 	}
-	if w.single && (w.doubt || w.earlier != nil) {
+	if w.single && w.ran() {
 		w.doubt = true
 		return nil, errSingle
 	}
@@ -76,6 +76,9 @@ func (w *written) again() {
 		w.doubt = true
 	}
 }
+
+// ran reports whether an earlier run may have changed something.
+func (w *written) ran() bool { return w.doubt || w.earlier != nil }
 
 // repeated marks a reply that is about a script which may have run before. A failure of such a command leaves its outcome open: the run
 // that failed was not sent, or was rejected, but an earlier one was not. An earlier run that replied the same makes no difference.

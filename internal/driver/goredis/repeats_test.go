@@ -83,6 +83,14 @@ func TestRepetitions(t *testing.T) {
 			cmd.SetErr(rejection("MOVED 1 127.0.0.1:1"))
 			return next(ctx, cmd)
 		}},
+		"again after a reply, while Redis forgets the script": {
+			n: 0, repeated: true, run: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+				_, _ = next(ctx, cmd), next(ctx, cmd)
+				lose(cmd)
+				cmd.SetErr(rejection("NOSCRIPT No matching script. Please use EVAL."))
+				return cmd.Err()
+			},
+		},
 		"its arguments, in another command": {n: 0, repeated: true, run: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			_ = next(ctx, redis.NewCmd(ctx, cmd.Args()...))
 			return next(ctx, cmd)
