@@ -48,6 +48,24 @@ type holder struct {
 	uses     []*use           // of what it has
 }
 
+// until returns until when an owner may rely on what it has.
+func (h *holder) until() time.Time {
+	switch {
+	case h.blind:
+		return time.Now().Add(h.watchdog())
+	case h.term != nil:
+		return h.term()
+	}
+	return h.deadline
+}
+
+// endsHere notes until when an owner could rely on what it has, for those of its process who wait for it. The run must be locked.
+func (h *holder) endsHere() {
+	for _, a := range h.p.waitFor(h.of) {
+		a.until = later(a.until, h.until())
+	}
+}
+
 // turn uses a target once.
 func (w *worker) turn(t *target) {
 	p := w.draw(t)

@@ -152,15 +152,17 @@ func (q *inquest) since(of subject, from time.Time) (all []question) {
 	return all
 }
 
-// knows returns what a call knows that has asked about a lock since a moment. A reply to a question of an earlier call says that Redis answers: the
-// silence counts from then.
-func (q *inquest) knows(of subject, from time.Time, in time.Duration) known {
-	k := learn(q.since(of, from), in)
+// knows returns what a call knows of one of its locks. A reply to a question of an earlier call says that Redis answers: the silence counts from
+// then. A call for a fair lock asks for itself alone, and knows nothing of earlier ones.
+func (a *attempt) knows(q *inquest, client int, t *target, in time.Duration) known {
+	of := subject{client, t.name}
+	k := learn(q.since(of, a.asked), in)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, one := range q.questions[of] {
-		if one.sort != releases && one.sent.Before(from) && one.told != nothing && (one.err == nil || one.err.Replied()) && !k.open.IsZero() {
-			k.open = later(k.open, one.over)
+		replied := one.told != nothing && (one.err == nil || one.err.Replied())
+		if replied && one.sort != releases && one.sent.Before(a.asked) && !t.fair() {
+			k.heard = later(k.heard, one.over)
 		}
 	}
 	return k
@@ -171,7 +173,9 @@ type known struct {
 	ever    bool              // it was refused once
 	refused bool              // the latest reply, unless a question has failed since
 	err     *rlockfault.Error // of the latest question, if that failed
-	open    time.Time         // when the oldest question was sent that has had no outcome; zero means that there is none
+	open    []*question       // those since then that have had no outcome, by age
+	heard   time.Time         // when the latest reply came which says only that Redis answers
+	told    time.Time         // when an inquiry was refused last: if its waiter still slept, older questions do not matter
 	unsure  bool              // only rlock can tell what the latest reply is worth
 }
 
@@ -186,17 +190,32 @@ func (k *known) String() string {
 	case k.ever:
 		text = "it was refused once"
 	}
-	if !k.open.IsZero() {
-		text += fmt.Sprintf(", and a question has had no reply for %v", time.Since(k.open))
+	if may, _ := k.silence(); may > 0 {
+		text += fmt.Sprintf(", and a question has had no reply for %v", may)
 	}
 	return text
+}
+
+// silence returns for how long a question may have had no reply, and for how long one has had none for sure.
+func (k *known) silence() (may, surely time.Duration) {
+	for i, q := range k.open {
+		silent := time.Since(later(q.sent, k.heard))
+		if i == 0 {
+			may = silent
+		}
+		if q.sent.After(k.told) {
+			return may, silent
+		}
+	}
+	return may, 0
 }
 
 // learn returns what a call knows whose questions these are. A reply that took longer than in may have come too late for it.
 func learn(all []question, in time.Duration) (k known) {
 	type event struct {
-		at time.Time
-		of *question // that has an outcome; nil means that one is sent
+		at   time.Time
+		of   *question
+		over bool // it has an outcome; otherwise it is sent
 	}
 	var events []event
 	for i := range all {
@@ -204,18 +223,17 @@ func learn(all []question, in time.Duration) (k known) {
 		if q.sort == releases {
 			continue
 		}
-		if events = append(events, event{q.sent, nil}); q.told != nothing {
-			events = append(events, event{q.over, q})
+		if events = append(events, event{q.sent, q, false}); q.told != nothing {
+			events = append(events, event{q.over, q, true})
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	for _, e := range events {
-		switch {
-		case e.of != nil:
-			k.hear(e.of, in)
-		case k.open.IsZero():
-			k.open = e.at
+		if !e.over {
+			k.open = append(k.open, e.of)
+			continue
 		}
+		k.hear(e.of, in)
 	}
 	return k
 }
@@ -228,11 +246,14 @@ func (k *known) hear(q *question, in time.Duration) {
 	}
 	switch {
 	case q.sort == inquires: // a waiter that woke meanwhile does not learn of the refusal
-		k.open, k.unsure = time.Time{}, k.unsure || q.told == refused && !k.refused
+		k.open = slices.DeleteFunc(k.open, func(one *question) bool { return one == q })
+		if k.heard = q.over; q.told == refused {
+			k.told, k.unsure = q.over, k.unsure || !k.refused
+		}
 	case q.over.Sub(q.sent) > in, q.told == got, q.err != nil && q.err.Code == "MOVED": // which rlock may follow
 		k.unsure = true
 	case q.told == answered:
-		k.open, k.err, k.unsure = time.Time{}, nil, false
+		k.open, k.err, k.unsure = nil, nil, false
 	case q.told == refused:
 		*k = known{ever: true, refused: true}
 	default:
@@ -243,17 +264,14 @@ func (k *known) hear(q *question, in time.Duration) {
 // says returns what a call has to say that ends now. It is not certain where a moment decides, or rlock alone knows. An empty class means
 // that nothing is known.
 func (k *known) says(floor time.Duration) (c promises.Class, certain bool) {
-	silent := time.Duration(0)
-	if !k.open.IsZero() {
-		silent = time.Since(k.open)
-	}
+	may, surely := k.silence()
 	switch {
 	case k.unsure, k.err != nil && !k.err.Unavailable():
 		return "", false
 	case k.err != nil:
 		return promises.Outage, true
-	case silent > floor-instant:
-		return promises.Outage, silent > floor+instant
+	case may > floor-instant:
+		return promises.Outage, surely > floor+instant
 	case k.refused:
 		return promises.Contention, true
 	}
@@ -295,7 +313,7 @@ func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err er
 	case kindRed:
 		w.judgesRed(a, c, floor)
 	default:
-		k := w.inquest.knows(subject{0, a.of.name}, a.asked, commandTimeout*2)
+		k := a.knows(&w.inquest, 0, a.of, commandTimeout*2)
 		want, certain := k.says(floor)
 		if want == "" {
 			if want = promises.Outage; errors.Is(ctx.Err(), context.Canceled) {
@@ -321,7 +339,7 @@ func (w *worker) members(a *attempt, in time.Duration) (all []known) {
 	for i := range w.clients {
 		for _, t := range a.of.atoms() {
 			said := w.inquest.since(subject{i, t.name}, a.asked)
-			k := w.inquest.knows(subject{i, t.name}, a.asked, in)
+			k := a.knows(&w.inquest, i, t, in)
 			k.unsure = k.unsure || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
 			all = append(all, k)
 		}
@@ -340,7 +358,7 @@ func (w *worker) judgesRed(a *attempt, c promises.Call, floor time.Duration) {
 		switch {
 		case certain && class == promises.Contention:
 			refuse++
-		case certain && class == promises.Outage && k.open.IsZero():
+		case certain && class == promises.Outage && len(k.open) == 0:
 			fail++
 			continue
 		}
@@ -377,23 +395,5 @@ func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	// Redis may keep the lock a little longer than its owner may rely on it.
 	if over := time.Since(until) - floor - time.Second; !said && !until.IsZero() && over > 0 {
 		w.brokenf("error: %v was told %s about %s because of a hold that was over %v before: %v", w.process, c.Class, t.name, time.Since(until), c.Err)
-	}
-}
-
-// until returns until when an owner may rely on what it has.
-func (h *holder) until() time.Time {
-	switch {
-	case h.blind:
-		return time.Now().Add(h.watchdog())
-	case h.term != nil:
-		return h.term()
-	}
-	return h.deadline
-}
-
-// endsHere notes until when an owner could rely on what it has, for those of its process who wait for it. The run must be locked.
-func (h *holder) endsHere() {
-	for _, a := range h.p.waitFor(h.of) {
-		a.until = later(a.until, h.until())
 	}
 }
