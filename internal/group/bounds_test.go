@@ -167,6 +167,29 @@ func TestAShortWaitInTheLocalQueueIsNoOutage(t *testing.T) {
 	})
 }
 
+// So does a request behind one whose members have said nothing for certain: one refused, one granted, and one had too little time for the
+// short lease.
+func TestAShortWaitBehindARequestThatKnowsNothingIsNoOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		fakes[1].stall()
+		fakes[2].set(fault.ErrRefused)
+		red := NewRed(members, newTestQuorum)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := take(ctx, red, client.Terms{Op: "lock", Lease: time.Second})
+		<-time.After(minTimeout + time.Millisecond)
+		fakes[1].mu.Lock()
+		fakes[1].delay, fakes[1].err = 20*time.Millisecond, fault.ErrRefused
+		fakes[1].mu.Unlock()
+		_, err := red.Take(t.Context(), client.Terms{Op: "lock", Limited: true, Wait: time.Millisecond})
+		require.ErrorIs(t, err, fault.ErrRefused)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}
+
 // The client of one member is closed, and its server hangs. The unlock waits only for a majority.
 func TestAnUnlockDoesNotWaitForTheMemberOfAClosedClient(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 // request that leaves before its first round returns it.
 type localQueues = queue.Local[string, outcomeOf]
 
-// outcomeOf returns the error of a head that ends at a moment. It is nil while no head has had a round.
+// outcomeOf returns the error of a head that ends at a moment, or nil if nothing is certain. It is nil while no head has had a round.
 type outcomeOf func(now clock.Instant) error
 
 // constant returns the outcome of a head that has ended.
@@ -36,7 +36,7 @@ func localQueuesOf(c *client.Client) *localQueues {
 
 // awaitTurn waits until no other request of this process for the same red lock comes first. A single attempt does not
 // queue. Nor does an owner that holds a member already: the requests in the queue may be waiting for it. A nil waiter is in
-// no queue. once means that there is time for one round only: the wait was over before any head had an outcome.
+// no queue. once means that there is time for one round only: the wait was over, and the members had said nothing for certain to any head.
 func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcomeOf], once bool, err error) {
 	if r.Single() || slices.ContainsFunc(r.group.locks, r.holds) {
 		return nil, r.Single(), nil
@@ -65,7 +65,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 	}
 	switch {
 	case err != nil:
-	case last == nil && ctx.Err() == nil && time.Now().Before(r.By):
+	case ctx.Err() == nil && time.Now().Before(r.By):
 		return nil, true, nil
 	case !errors.Is(ctx.Err(), context.Canceled) || time.Since(r.start) >= r.floor:
 		err = fault.ErrNoAnswer

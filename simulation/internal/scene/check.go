@@ -83,8 +83,10 @@ func (r *run) touch(t *target) {
 
 // answered records and judges the outcome of an attempt.
 func (w *worker) answered(ctx context.Context, a *attempt, err error) {
+	given := w.given(a.of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	a.given = given
 	a.of.waiting = slices.DeleteFunc(a.of.waiting, func(o *attempt) bool { return o == a })
 	w.touch(a.of)
 	refused := errors.Is(err, rlock.ErrNotAcquired)
@@ -125,7 +127,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency+4*w.slowest()+w.queues()
 	// A lease counts while a command waits for a connection.
 	queued := w.Faults.Pool > 0 && errors.Is(err, rlockfault.ErrLate)
-	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan) {
+	if call.Class == promises.Outage && !cut && !queued && !w.hurries(&a.plan, w.slowest()) {
 		w.explained(call)
 	}
 	if call.Class == promises.Outage && w.hasIt(a) {
@@ -176,9 +178,10 @@ func (w *worker) hasIt(a *attempt) bool {
 }
 
 // hurries reports whether the members of a red lock may have too little time to answer: each has a thirtieth of the lease, and at least 50 ms.
-// A round trip may take four latencies. What another worker of the process learns with a short lease is told to all who wait.
-func (s *Scene) hurries(p *plan) bool {
-	return p.of.kind == kindRed && 50*time.Millisecond < 5*s.Faults.Latency
+// A round trip may take four latencies, and more where it is delayed. What another worker of the process learns with a short lease is told to
+// all who wait.
+func (s *Scene) hurries(p *plan, delayed time.Duration) bool {
+	return p.of.kind == kindRed && 50*time.Millisecond < 5*s.Faults.Latency+delayed
 }
 
 // isFull reports whether an error says that the server has no memory left, in a scene in which that may be.

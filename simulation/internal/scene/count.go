@@ -2,11 +2,13 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
+	rlockfault "github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -45,7 +47,9 @@ func (w *worker) wasAsked(a *attempt, c promises.Call) {
 	if skips || c.Class != promises.Outage || w.ctx.Err() != nil {
 		return
 	}
-	if len(w.inquest.since(subject{0, a.of.name}, a.asked)) == 0 {
+	// Before that, a client asks a cluster which node has the lock, and may get no reply.
+	err, _ := c.Err.(error)
+	if unlocated := w.Topology == topologyCluster && errors.Is(err, rlockfault.ErrNotSent); !unlocated && len(w.inquest.since(subject{0, a.of.name}, a.asked)) == 0 {
 		w.brokenf("error: %v was told of an outage about %s, for which it has not asked: %v", w.process, a.of.name, c.Err)
 	}
 }

@@ -45,6 +45,26 @@ func (s *Scene) slowest() time.Duration {
 	return 0
 }
 
+// given returns the members of a red lock of which a server says that the process has them. A message may have granted them since they refused,
+// and it may not have begun to release them. The run must not be locked.
+func (p *process) given(t *target) (all []subject) {
+	if t.kind != kindRed {
+		return nil
+	}
+	for _, server := range p.servers {
+		server.With(func(s *simredis.Server) {
+			fields, _ := s.Do("HKEYS", t.name).([]any)
+			for i, c := range p.clients {
+				has := func(f any) bool { holder, _ := f.(string); return strings.HasPrefix(holder, c.ID()) }
+				if slices.ContainsFunc(fields, has) {
+					all = append(all, subject{i, t.name})
+				}
+			}
+		})
+	}
+	return all
+}
+
 // fields returns the holders of each lock that has one at most.
 func (r *run) fields() map[*target]string {
 	all := make(map[*target]string)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	rlockfault "github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -34,6 +35,13 @@ func TestCheckersAreTold(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		w.answered(w.ctx, a, err)
 	}
+	// delayed tells of an outage of a red lock, for whose members some replies take so much longer.
+	delayed := func(slow time.Duration) func(r *run, w *worker) {
+		return func(r *run, w *worker) {
+			r.Faults.Slow, r.Faults.SlowMax = 0.2, slow
+			w.answered(w.ctx, w.asks(plan{of: &target{kind: kindRed, name: "red"}, permits: 1, try: true}), unavailable)
+		}
+	}
 	for name, c := range map[string]struct {
 		breaks func(r *run, w *worker)
 		says   string // empty means that it breaks nothing
@@ -51,7 +59,19 @@ func TestCheckersAreTold(t *testing.T) {
 			r.disturb(time.Minute)
 			w.answered(w.ctx, w.asks(plan{of: r.locks[0], permits: 1, try: true}), unavailable)
 		}, "error: p0 was told of an outage about fenced, for which it has not asked"},
-		"a cancellation that is an outage": {func(r *run, w *worker) { silent(r, w, plan{cancel: 9 * time.Millisecond}, unavailable) }, "error: a cancellation alone"},
+		"an outage on a cluster, of which nobody was asked": {func(r *run, w *worker) {
+			r.Topology = topologyCluster
+			r.disturb(time.Minute)
+			w.answered(w.ctx, w.asks(plan{of: r.locks[0], permits: 1, try: true}), unavailable)
+		}, "error: p0 was told of an outage about fenced, for which it has not asked"},
+		"an outage on a cluster of which no node has said where the lock is": {func(r *run, w *worker) {
+			r.Topology = topologyCluster
+			r.disturb(time.Minute)
+			w.answered(w.ctx, w.asks(plan{of: r.locks[0], permits: 1, try: true}), fmt.Errorf("%w: %w", rlock.ErrUnavailable, rlockfault.ErrNotSent))
+		}, ""},
+		"an outage of members that have too little time":  {delayed(60 * time.Millisecond), ""},
+		"an outage of members that have just enough time": {delayed(40 * time.Millisecond), "error: an outage was reported to p0, but all was well"},
+		"a cancellation that is an outage":                {func(r *run, w *worker) { silent(r, w, plan{cancel: 9 * time.Millisecond}, unavailable) }, "error: a cancellation alone"},
 		"contention in silence, because another group of its process waits for a member": {func(r *run, w *worker) {
 			member := find(r, "a b").members[0]
 			other := &target{kind: kindMulti, name: "a", members: []*target{member}}

@@ -27,6 +27,7 @@ type attempt struct {
 	looks, free int       // how often the watch saw it wait, and the target free then
 	told        bool      // of a lost wake-up
 	alone       bool      // nobody else has the target or wants it, and Redis has nobody
+	given       []subject // the members of a red lock that a server said were its process's when it ended
 }
 
 // holder is an owner that believes to hold a target.

@@ -338,9 +338,10 @@ func (w *worker) judgesMulti(a *attempt, c promises.Call) {
 func (w *worker) members(a *attempt, in time.Duration) (all []known) {
 	for i := range w.clients {
 		for _, t := range a.of.atoms() {
-			said := w.inquest.since(subject{i, t.name}, a.asked)
+			of := subject{i, t.name}
+			said := w.inquest.since(of, a.asked)
 			k := a.knows(&w.inquest, i, t, in)
-			k.unsure = k.unsure || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
+			k.unsure = k.unsure || slices.Contains(a.given, of) || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
 			all = append(all, k)
 		}
 	}

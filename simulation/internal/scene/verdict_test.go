@@ -169,9 +169,13 @@ func TestVerdictsOfRedLocksBite(t *testing.T) {
 		}
 	}
 	bite(t, map[string]breach{
-		"an outage that a majority refused":        {after(unavailable, ms, failed, refused, refused), "about red, which 2 of 3 members refuse"},
-		"an outage that one refused":               {after(unavailable, ms, failed, failed, refused), ""},
-		"an outage that a majority refused late":   {after(unavailable, 50*ms, failed, refused, refused), ""},
+		"an outage that a majority refused":      {after(unavailable, ms, failed, refused, refused), "about red, which 2 of 3 members refuse"},
+		"an outage that one refused":             {after(unavailable, ms, failed, failed, refused), ""},
+		"an outage that a majority refused late": {after(unavailable, 50*ms, failed, refused, refused), ""},
+		"an outage that a majority refused, which has given the lock since": {func(r *run, a, b *worker) {
+			r.servers[0].Do("HSET", "red", b.clients[0].ID()+":1", "1")
+			after(unavailable, ms, failed, refused, refused)(r, a, b)
+		}, ""},
 		"contention although a majority failed":    {after(rlock.ErrNotAcquired, ms, failed, failed, refused), "about red, of which 1 of 3 members refuse, and 2 fail"},
 		"contention that a majority refused":       {after(rlock.ErrNotAcquired, ms, failed, refused, refused), ""},
 		"contention of which no member spoke":      {after(rlock.ErrNotAcquired, ms, nothing, nothing, nothing), "about red, of which 0 of 3 members refuse, and 0 fail"},

@@ -86,7 +86,7 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 			a.troubled = true
 			continue
 		}
-		if a.limited() || r.hurries(&a.plan) || !quiet {
+		if a.limited() || r.hurries(&a.plan, 0) || !quiet {
 			continue
 		}
 		if now.Sub(a.asked) > r.WakeUp {
