@@ -284,6 +284,41 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"stray: for 501ms", // a Redis that forgot the release keeps the lock as long as its lease says
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Events: []Event{{From: ms(5), To: ms(15), What: n27Restore + " of"}},
+				Samples: []sample{
+					{Name: "a", From: ms(2915), To: ms(2916), Held: true, Holder: "x"}, {Name: "a", From: ms(3416), To: ms(3417), Held: true, Holder: "x"},
+				},
+			},
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Events: []Event{{From: ms(5), To: ms(15), What: n27Restore + " of"}},
+				Samples: []sample{
+					{Name: "a", From: ms(3915), To: ms(3916), Held: true, Holder: "x"}, {Name: "a", From: ms(4416), To: ms(4417), Held: true, Holder: "x"},
+				},
+			},
+		},
+		{
+			"stray: for 501ms", // a lock that was free meanwhile was not kept
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(200), To: ms(201)},
+				{Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+			}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(200), To: ms(201), Held: true, Holder: "x"},
+				{Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+			}},
+		},
+		{
+			"stray: for 701ms", // a multi lock that waits stands in the queue of one member with another one
+			History{Scene: safe, Turns: []*Turn{use(1, kindMulti, "a", 1, 2, 10), use(2, kindMulti, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
+			}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindMulti, "a", 1, 2, 10), use(2, kindMulti, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(716), To: ms(717), Held: true, Holder: "x"},
+			}},
+		},
+		{
 			"  meanwhile: site1/0 (turn 2: ", // whoever waited
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{

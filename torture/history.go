@@ -30,6 +30,11 @@ type Event struct {
 // is reports whether it was a strike of a nemesis.
 func (e *Event) is(nemesis string) bool { return strings.HasPrefix(e.What, nemesis+" ") }
 
+// revives reports whether Redis forgot the last writes, so that locks that had been released were held again.
+func (e *Event) revives() bool {
+	return e.is(n27Restore) || e.is(n15Lossy) || e.is(n14Die) || e.is(n14Hang)
+}
+
 // gauges is one look at the Stats of a client.
 type gauges struct {
 	Client        string

@@ -48,7 +48,7 @@ func (c *checker) orphans() {
 func (c *checker) strays() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
-		if turns := c.names[s.Name]; s.Held && !slices.ContainsFunc(turns, func(t *Turn) bool {
+		if turns := c.names[s.Name]; !slices.ContainsFunc(turns, func(t *Turn) bool {
 			return t.reads() || t.writes() || t.Kind == kindRed
 		}) {
 			seen[s.Name] = append(seen[s.Name], s)
@@ -71,7 +71,7 @@ func (c *checker) strays() {
 		}
 		var o promises.Stray
 		sweep(spans, samples, func(s sample, last Moment) {
-			next := o.See(s.From, s.Holder, last >= s.From)
+			next := o.See(s.From, s.Holder, !s.Held || last >= s.From)
 			if next.From != o.From {
 				c.stray(name, o)
 			}
@@ -82,7 +82,11 @@ func (c *checker) strays() {
 }
 
 func (c *checker) stray(name string, s promises.Stray) {
-	if !c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To, holder: s.Holder})) {
+	limit := c.orphanLimit(orphan{from: s.From, to: s.To, holder: s.Holder})
+	if slices.ContainsFunc(c.names[name], func(t *Turn) bool { return t.Kind == kindMulti }) {
+		limit += longestStay
+	}
+	if !c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), limit) {
 		c.meanwhile(name, s.From, s.To)
 	}
 }
@@ -103,12 +107,21 @@ func (c *checker) meanwhile(name string, from, to Moment) {
 	}
 }
 
+// longestStay is how long a multi lock that waits may keep a member that it has while it stands in the queues of the others: a tenth of its
+// lease.
+const longestStay = watchdogTimeout / 10
+
 // orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,
-// after a read timeout and the pause before a retry.
+// after a read timeout and the pause before a retry. A Redis that has forgotten the release keeps the lock until its lease ends.
 func (c *checker) orphanLimit(o orphan) time.Duration {
 	limit := 300*time.Millisecond + c.noise + c.starved(c.siteOf(o.holder), o.from, o.to)
 	if trouble := c.struck(o.from.Add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
+	}
+	for _, e := range c.Events {
+		if e.From <= o.to && e.revives() {
+			limit = max(limit, e.To.Add(watchdogTimeout+readTimeout).Sub(o.from))
+		}
 	}
 	return limit
 }
