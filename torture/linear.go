@@ -16,7 +16,18 @@ func (c *checker) linearizable() {
 	for name, turns := range c.names {
 		ops := c.operations(name, turns)
 		c.Figures.Checked += len(ops)
-		c.judge().Linearizable(name, ops)
+		if o, possible := c.judge().Linearizable(name, ops); !possible {
+			c.had(name, o.From, o.To)
+		}
+	}
+}
+
+// had adds to a broken promise who got or gave back a lock between two moments: the run may never break the promise again.
+func (c *checker) had(name string, from, to Moment) {
+	for _, t := range c.names[name] {
+		if t.Answer == got && t.Answered <= to && (t.Unlocked == 0 || t.Unlocked >= from) {
+			c.brokenf("  had it: %v, by %s", t, t.Client)
+		}
 	}
 }
 

@@ -150,6 +150,6 @@ func judge(t *testing.T, h *History, seed uint64) Figures {
 	n := len(report.Broken)
 	// At the end, with the marks of .ci/run: of a long output, it shows these lines.
 	t.Errorf("nemeses:\n%s\n%d promises broken; the first ones:\nfailed: %s\nrepeat with: make torture SCENE=%s SEED=%d", h.Timeline(), n,
-		strings.Join(report.Broken[:min(n, 20)], "\nfailed: "), h.Scene.Name, seed)
+		strings.ReplaceAll(strings.Join(report.Broken[:min(n, 20)], "\n"), "\n", "\nfailed: "), h.Scene.Name, seed)
 	return report.Figures
 }

@@ -96,9 +96,9 @@ func (t *Turn) reads() bool { return t.Kind == kindRead || t.Kind == kindYieldin
 func (t *Turn) writes() bool { return t.Kind == kindWrite || t.Kind == kindFencedWrite }
 
 func (t *Turn) String() string {
-	return fmt.Sprintf("%s/%d (turn %d: %s %s %v%s, asked %v, %s at %v after %v, believed %v to %v, unlock %s at %v, %s)",
+	return fmt.Sprintf("%s/%d (turn %d: %s %s %v%s, asked %v, %s at %v after %v, believed %v to %v, unlock %s from %v to %v, %s)",
 		t.Site, t.Worker, t.ID, t.Verb, t.Kind, t.Names, t.limits(), t.Asked, t.Answer, t.Answered, t.Answered.Sub(t.Asked),
-		t.First, t.Last, t.Unlock, t.Unlocked, t.Err)
+		t.First, t.Last, t.Unlock, t.Unlocking, t.Unlocked, t.Err)
 }
 
 // limits describes what limited the attempt.
@@ -114,6 +114,12 @@ func (t *Turn) limits() string {
 		s += fmt.Sprintf(", deadline after %v", t.Limit.Sub(t.Asked))
 	} else if t.Ended != 0 {
 		s += fmt.Sprintf(", canceled after %v", t.Ended.Sub(t.Asked))
+	}
+	if t.Answer == got {
+		s += fmt.Sprintf(", for %v until %v", t.Lease, t.Deadline)
+	}
+	if t.Adopted != 0 {
+		s += fmt.Sprintf(", adopted at %v", t.Adopted)
 	}
 	return s
 }

@@ -231,12 +231,16 @@ func (h *history) impossible() int {
 	return -1
 }
 
-// Linearizable checks that a lock whose operations are atomic could have produced a history.
-func (j Judge) Linearizable(lock string, ops []Op) {
+// Linearizable checks that a lock whose operations are atomic could have produced a history. It returns the first operation that could not
+// happen, and false, or true.
+func (j Judge) Linearizable(lock string, ops []Op) (Op, bool) {
 	h := history{ops: ops}
-	if i := h.impossible(); i >= 0 {
-		j("linearizability: of %d operations on %s, no lock could do this: %v%s", len(ops), lock, ops[i], around(ops, ops[i]))
+	i := h.impossible()
+	if i < 0 {
+		return Op{}, true
 	}
+	j("linearizability: of %d operations on %s, no lock could do this: %v%s", len(ops), lock, ops[i], around(ops, ops[i]))
+	return ops[i], false
 }
 
 // around lists the last operations that began before the end of an operation.
