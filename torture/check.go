@@ -226,11 +226,12 @@ func (c *checker) struck(from, to Moment) time.Duration {
 // stood returns for how long the machine stood still between two moments.
 func (c *checker) stood(from, to Moment) time.Duration { return during(c.Stood, from, to) }
 
-// starved returns for how long the machine ran nothing of a site between two moments, without a nemesis that had stopped the site. The arena
-// does not notice that of a child: a busy machine has turns for some processes, and none for others.
+// starved returns how much later a site may have done what it did between two moments, because the machine ran nothing of it, without a nemesis
+// that had stopped the site. The arena does not notice that of a child: a busy machine has turns for some processes, and none for others. A
+// machine that makes a process wait so often also makes its goroutines wait for each other, so it counts twice.
 func (c *checker) starved(site string, from, to Moment) time.Duration {
 	own := slices.DeleteFunc(slices.Clone(c.Starved[site]), func(s stall) bool { return c.stopped(site, s.From, s.To) })
-	return max(c.stood(from, to), during(own, from, to))
+	return 2 * max(c.stood(from, to), during(own, from, to))
 }
 
 // during returns how much of the time between two moments is in stalls.
@@ -253,7 +254,7 @@ func longest(stalls []stall) (most time.Duration) {
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
-			c.Figures.Late = append(c.Figures.Late, t.Answered.Sub(t.Ended)-c.starved(t.Site, t.Ended, t.Answered))
+			c.Figures.Late = append(c.Figures.Late, max(0, t.Answered.Sub(t.Ended)-c.starved(t.Site, t.Ended, t.Answered)))
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {
