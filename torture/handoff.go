@@ -51,7 +51,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.lease == 0 {
 		s.Lease, s.Renewal = watchdogTimeout, watchdogTimeout
 	}
-	s.Unlocking, s.Over, s.Adopted = 0, false, now()
+	s.adopts(now())
 	s.believe(adopted)
 	s.emit(*s.Turn)
 	if _, err := lock.Adopt(ctx, ticket); err == nil {
@@ -60,6 +60,11 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 		s.called(from, err)
 	}
 	return adopted
+}
+
+// adopts records that the owner has its lock again. The hold has a deadline of its own, and has not been unlocked.
+func (t *Turn) adopts(at Moment) {
+	t.Unlocking, t.Deadline, t.Over, t.Adopted = 0, 0, false, at
 }
 
 // good returns until when the ticket of the hold certainly is worth something. Its lease runs from when Redis ran the command, and the reply may
