@@ -37,6 +37,7 @@ var Regressions = []struct {
 	{"safe", 176207, "torture: a machine that does not run the caller makes a reply late"},
 	{"unsafe", 105641, "torture: a Redis that was started again with older data keeps a lock that was released since"},
 	{"quiet", 203, "torture: an unlock may return after the next owner has the lock"},
+	{"swarm", 631028625, "torture: a process that was killed after an adoption may have unlocked"},
 	{"unsafe", 849495, "rlock: a multi lock reported an outage if the end of its wait cut off a question (TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage)"},
 }
 
