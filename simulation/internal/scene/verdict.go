@@ -326,55 +326,6 @@ func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err er
 	}
 }
 
-// judgesMulti checks that a member of a multi lock has refused if that was refused. Its other errors depend on the order in which it asks. The
-// run must be locked.
-func (w *worker) judgesMulti(a *attempt, c promises.Call) {
-	if c.Class == promises.Contention && !slices.ContainsFunc(w.members(a, 2*commandTimeout), func(k known) bool { return k.ever }) {
-		w.brokenf("error: %v was told %s about %s, of which no member has refused it: %v", w.process, c.Class, a.of.name, c.Err)
-	}
-}
-
-// members returns what the call for a group knows of each of its members.
-func (w *worker) members(a *attempt, in time.Duration) (all []known) {
-	for i := range w.clients {
-		for _, t := range a.of.atoms() {
-			of := subject{i, t.name}
-			said := w.inquest.since(of, a.asked)
-			k := a.knows(&w.inquest, i, t, in)
-			k.unsure = k.unsure || slices.Contains(a.given, of) || slices.ContainsFunc(said, func(q question) bool { return q.sort == releases && q.told != answered })
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// judgesRed compares the error of a red lock with what its members said. A member has little time for a reply, of which a later one counts for
-// nothing. The run must be locked.
-func (w *worker) judgesRed(a *attempt, c promises.Call, floor time.Duration) {
-	const in = 45 * time.Millisecond
-	all := w.members(a, in)
-	refuse, may, fail := 0, 0, 0
-	for _, k := range all {
-		class, certain := k.says(floor)
-		switch {
-		case certain && class == promises.Contention:
-			refuse++
-		case certain && class == promises.Outage && len(k.open) == 0:
-			fail++
-			continue
-		}
-		if k.ever {
-			may++
-		}
-	}
-	switch spare := len(all) - (len(all)/2 + 1); {
-	case c.Class != promises.Contention && refuse > spare:
-		w.brokenf("error: %v was told %s about %s, which %d of %d members refuse: %v", w.process, c.Class, a.of.name, refuse, len(all), c.Err)
-	case c.Class == promises.Contention && (fail > 0 && may <= spare || may+fail == 0):
-		w.brokenf("error: %v was told %s about %s, of which %d of %d members refuse, and %d fail: %v", w.process, c.Class, a.of.name, may, len(all), fail, c.Err)
-	}
-}
-
 // judgesLocal checks that an attempt which was refused because of a hold of its own process, and by nobody else, does not say so when that hold
 // is long over: as after its process was stopped. The run must be locked.
 func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	rlockfault "github.com/go-rlock/rlock/internal/fault"
 )
@@ -181,4 +183,18 @@ func TestVerdictsOfRedLocksBite(t *testing.T) {
 		"contention of which no member spoke":      {after(rlock.ErrNotAcquired, ms, nothing, nothing, nothing), "about red, of which 0 of 3 members refuse, and 0 fail"},
 		"contention of which a member spoke later": {after(rlock.ErrNotAcquired, 50*ms, refused, nothing, nothing), ""},
 	})
+}
+
+// TestLeft checks that a refusal counts unless its caller had taken the question back before.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
+	refusal := question{sort: acquires, told: refused, sent: at(10), over: at(20)}
+	release := func(ms int) question { return question{sort: releases, told: answered, sent: at(ms), over: at(ms + 1)} }
+	require.True(t, left([]question{refusal, release(15)}))
+	require.False(t, left([]question{refusal, release(25)}), "it was released later")
+	require.False(t, left([]question{release(5), refusal}), "an earlier one was released")
+	require.False(t, left([]question{refusal}))
+	require.False(t, left([]question{refusal, release(15), {sort: acquires, told: refused, sent: at(30), over: at(31)}}), "it asked again")
+	require.False(t, left(nil))
 }
