@@ -57,6 +57,7 @@ var rare = map[string]string{
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
 	"table L.2d":    "the reply to the last question of a wait has to be late, the next call of the process to get none, and its wait to end before Redis is heard of again",
 	"table L.2e":    "see table L.2d",
+	"table L.2f":    "the reply to an inquiry has to be late until its waiter has asked twice by itself, and the second question to get none until the wait ends",
 	"table L.4a":    "a process has to be stopped until the hold of its writer is over, while its reader waits, who has asked nobody else",
 	"table E.2":     "a waiter has to sleep by the longer lease, which only those for read-write locks do",
 	"table N.3":     lengthened,

@@ -205,7 +205,7 @@ func (c *Client) question(step *table.Step, need transport.Slot, connects bool) 
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	q = transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within, Connects: connects}
+	q = transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Number: step.Number, Within: step.Within, Connects: connects}
 	if need == transport.WaitSlot && !step.Stays {
 		q.Stop = c.stopping
 	}

@@ -70,7 +70,7 @@ type extension struct {
 }
 
 // Late takes the reply after the caller has left. The lease was lengthened nevertheless.
-func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.onReply(r, now) }
+func (x extension) Late(_ uint64, r wire.Reply, now clock.Instant) { _ = x.onReply(r, now) }
 
 // onReply takes the reply, and returns why the acquisition is over, or nil if it is not.
 func (x extension) onReply(r wire.Reply, now clock.Instant) error {

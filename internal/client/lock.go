@@ -175,7 +175,7 @@ func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span,
 		return nil, l.named(EndOf(ctx), t.Op)
 	}
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: int32(t.Permits), AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Span must not become a Witness that is not nil

@@ -32,7 +32,7 @@ func (l *Lock) ForceUnlock(ctx context.Context, from []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	forced{l}.Late(r, clock.Now())
+	forced{l}.Late(0, r, clock.Now())
 	return r.N == 1, nil
 }
 
@@ -40,7 +40,7 @@ func (l *Lock) ForceUnlock(ctx context.Context, from []string) (bool, error) {
 type forced struct{ l *Lock }
 
 // Late ends every grant that this client has of the lock, if it was freed.
-func (f forced) Late(r wire.Reply, now clock.Instant) {
+func (f forced) Late(_ uint64, r wire.Reply, now clock.Instant) {
 	if r.Err != nil || r.N != 1 {
 		return
 	}

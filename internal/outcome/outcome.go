@@ -19,7 +19,7 @@ type Record struct {
 	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
 	failure error         // of the latest question that failed, if no refusal followed
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
-	first   int64         // the least number of an attempt that asked since there was none
+	first   uint64        // the number of the first question since there was none
 }
 
 // Since returns the record of one question that is sent at a moment.
@@ -28,14 +28,11 @@ func Since(sent clock.Instant) (r Record) {
 	return r
 }
 
-// Asked notes that a question of the attempt with a number is sent. A later attempt has a greater number. A question that its caller
-// abandons keeps its place: Redis has not answered it.
-func (r *Record) Asked(attempt int64, now clock.Instant) {
-	if r.asked == 0 || attempt < r.first {
-		r.first = attempt
-	}
+// Asked notes that the question with a number is sent. A later one has a greater number, unless nobody
+// calls Late. A question that its caller abandons keeps its place: Redis has not answered it.
+func (r *Record) Asked(number uint64, now clock.Instant) {
 	if r.asked == 0 {
-		r.asked = now
+		r.asked, r.first = now, number
 	}
 	r.open++
 	r.unsent = false
@@ -48,11 +45,11 @@ func (r *Record) Unsent() { r.unsent = true }
 // Answered notes a reply that is neither a refusal nor a failure: the semaphore is set up, and Redis works.
 func (r *Record) Answered() { r.asked, r.open, r.unset, r.failure = 0, 0, false, nil }
 
-// Late notes the reply to a question of an attempt that came after its caller had left. It may be about a moment that is long past, so it
-// says only that Redis answers: the silence of other questions counts from now. If the question was asked here, it has its outcome, unless
-// the attempt came before all whose questions have none.
-func (r *Record) Late(attempt int64, here bool, now clock.Instant) {
-	if here && attempt >= r.first {
+// Late notes the reply to the question with a number that came after its caller had left. It may be about a moment that is long past, so it
+// says only that Redis answers: the silence of other questions counts from now. The question has its outcome, unless it came before all
+// that have none. Zero is for a question that was not asked here.
+func (r *Record) Late(number uint64, now clock.Instant) {
+	if number >= r.first {
 		r.open--
 	}
 	if r.asked = now; r.open <= 0 {

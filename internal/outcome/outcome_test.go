@@ -32,13 +32,13 @@ func TestResult(t *testing.T) {
 		"the first question is as old as f": {func(r *Record) { r.Asked(1, at(0)) }, 3, silent},
 		"a refusal stands":                  {func(r *Record) { r.Asked(1, at(0)); r.Refused() }, 100, refused},
 		"a younger question changes nothing": {
-			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)) }, 12, refused,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(2, at(10)) }, 12, refused,
 		},
 		"a younger question has had no reply for f": {
-			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)) }, 13, silent,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(2, at(10)) }, 13, silent,
 		},
 		"a younger question failed": {
-			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(1, at(10)); r.Failed(io.EOF) }, 10, failed,
+			func(r *Record) { r.Asked(1, at(0)); r.Refused(); r.Asked(2, at(10)); r.Failed(io.EOF) }, 10, failed,
 		},
 		"a refusal after a failure": {
 			func(r *Record) { r.Failed(io.EOF); r.Asked(1, at(10)); r.Refused() }, 100, refused,
@@ -47,39 +47,39 @@ func TestResult(t *testing.T) {
 			func(r *Record) { r.Failed(io.EOF); r.Asked(1, at(10)) }, 100, failed,
 		},
 		"questions that are abandoned one after the other": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Asked(1, at(12)) }, 13, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(2, at(11)); r.Asked(3, at(12)) }, 13, silent,
 		},
 		"a late reply": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, true, at(13)) }, 15, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(2, at(11)); r.Late(1, at(13)) }, 15, refused,
 		},
 		"a late reply, and f of silence of another question": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(1, at(11)); r.Late(1, true, at(12)) }, 15, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Asked(2, at(11)); r.Late(1, at(12)) }, 15, silent,
 		},
 		"a late reply to the only question": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(1, true, at(12)) }, 100, refused,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, refused,
 		},
 		"a late reply that says nothing": {
-			func(r *Record) { r.Asked(1, at(10)); r.Late(1, true, at(12)) }, 100, unknown,
+			func(r *Record) { r.Asked(1, at(10)); r.Late(1, at(12)) }, 100, unknown,
 		},
 		"late replies to questions of before a refusal": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Late(1, true, at(2)); r.Asked(1, at(10)) }, 13, silent,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Late(1, at(2)); r.Asked(2, at(10)) }, 13, silent,
 		},
 		"late replies to questions of before a refusal, and a later question": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, true, at(11)) }, 14, silent,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(11)) }, 14, silent,
 		},
 		"a late reply to a question of before a refusal says that Redis answers": {
-			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, true, at(12)) }, 14, refused,
+			func(r *Record) { r.Asked(1, at(1)); r.Refused(); r.Asked(2, at(10)); r.Late(1, at(12)) }, 14, refused,
 		},
 		"a late reply to a question that was asked elsewhere": {
-			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(2, false, at(11)) }, 14, silent,
+			func(r *Record) { r.Refused(); r.Asked(1, at(10)); r.Late(0, at(11)) }, 14, silent,
 		},
-		"late replies to the questions of attempts that asked in another order than they came": {
+		"late replies to two questions, in another order": {
 			func(r *Record) {
 				r.Refused()
-				r.Asked(2, at(10))
 				r.Asked(1, at(10))
-				r.Late(1, true, at(11))
-				r.Late(2, true, at(11))
+				r.Asked(2, at(10))
+				r.Late(2, at(11))
+				r.Late(1, at(11))
 			}, 100, refused,
 		},
 		"a reply that says nothing about the lock": {
@@ -99,7 +99,7 @@ func TestResult(t *testing.T) {
 		},
 		"no connection":          {func(r *Record) { r.Asked(1, at(0)); r.Unsent() }, 2, Result{Unsent: true}},
 		"no connection for long": {func(r *Record) { r.Asked(1, at(0)); r.Unsent() }, 3, Result{Err: fault.ErrNoConnection}},
-		"a question that was sent, after one that was not": {func(r *Record) { r.Asked(1, at(0)); r.Unsent(); r.Asked(1, at(1)) }, 3, silent},
+		"a question that was sent, after one that was not": {func(r *Record) { r.Asked(1, at(0)); r.Unsent(); r.Asked(2, at(1)) }, 3, silent},
 		"no connection after a refusal": {
 			func(r *Record) { r.Refused(); r.Asked(1, at(0)); r.Unsent() }, 2, refused,
 		},

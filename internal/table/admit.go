@@ -105,7 +105,6 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	}
 	t.queueOf(a.Handle.Key)
 	l, first := t.queues.Join(a.Handle.Key, a)
-	a.grant.queued = true
 	if a.queue = l; first || contender(l) == a {
 		return t.begins(a, ByNews, now, n)
 	}
@@ -128,9 +127,9 @@ func (t *Table) try(a *Attempt, now clock.Instant) (s Step, ok bool) {
 	}
 	t.trying[k] = a
 	a.way, a.byLine = lineWay{}, true
-	a.phase, a.sent, a.forcings, a.firstTerm = trying, now, t.forcings, t.firstTerm(a)
+	a.phase, a.sent, a.question, a.forcings, a.firstTerm = trying, now, t.sections, t.forcings, t.firstTerm(a)
 	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
-	s = Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.holder.Stand(names, a.Lease, a.firstTerm)}
+	s = Step{Do: Ask, Slot: true, Acked: true, Late: g, Number: a.question, Call: g.holder.Stand(names, a.Lease, a.firstTerm)}
 	s.Outlives, s.Within = a.asks(now)
 	return s, true
 }

@@ -59,10 +59,10 @@ func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
+		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(int(a.Permits)), h.Names(), t.cfg.ClientID, t.number),
 		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
-	if g.queued = a.queue != nil; h.Kind.Lasting {
+	if h.Kind.Lasting {
 		t.notePast(g)
 	}
 	a.grant = g
@@ -103,7 +103,7 @@ func (a *Attempt) keep(from clock.Instant) {
 func (a *Attempt) asks(now clock.Instant) (outlives bool, within time.Duration) {
 	a.Seen.Questions++
 	if a.phase != trying { // its queue notes that, if it joins one
-		a.knows().Asked(a.grant.holder.Number, now)
+		a.knows().Asked(a.grant.table.sections, now)
 	}
 	outlives, within = a.outlives(now)
 	a.asked = true

@@ -208,7 +208,7 @@ func (w *world) send() bool {
 	}
 	w.batches = queue.Without(w.batches, r)
 	p := r.proc
-	r.sent = w.now
+	r.step, r.sent = w.step, w.now
 	if r.i != nil {
 		w.inquire(r)
 		return true

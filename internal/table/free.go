@@ -40,21 +40,21 @@ func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	}
 }
 
-// repliedLate notes, for the attempts that queue now, a reply whose caller had left. Otherwise waiters whose calls are short
-// would take their abandoned questions for silence.
-func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
+// repliedLate notes, for the attempts that queue now, a reply whose caller had left. Otherwise waiters whose calls are short would take their
+// abandoned questions for silence. The number is that of a question of the local queue, or zero.
+func (t *Table) repliedLate(g *Grant, number uint64, r wire.Reply, now clock.Instant) {
 	if l := t.queueOf(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
-		l.Shared.known.Late(g.holder.Number, g.queued, now)
+		l.Shared.known.Late(number, now)
 	}
 }
 
 // Late takes the reply of an acquire, or of an adoption, whose caller had left. It delivers its notices itself.
-func (g *Grant) Late(r wire.Reply, now clock.Instant) {
+func (g *Grant) Late(number uint64, r wire.Reply, now clock.Instant) {
 	t := g.table
 	var n notice.List
 	defer func() { n.Deliver(t.receiver) }() // after the unlock
 	defer t.lock().Unlock()
-	t.repliedLate(g, r, now)
+	t.repliedLate(g, number, r, now)
 	switch {
 	case r.Acquired():
 		g.needsCleanup, g.inDoubt = true, g.inDoubt || r.Repeated
@@ -98,8 +98,8 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 	var to *wire.Next
 	if next != nil {
 		x.nextGrant = next.grant
-		next.handing, next.forcings = true, t.forcings
-		next.knows().RefusedUntil(g.term.Ends()).Asked(next.grant.holder.Number, now)
+		next.handing, next.forcings, next.question = true, t.forcings, t.sections
+		next.knows().RefusedUntil(g.term.Ends()).Asked(next.question, now)
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
 		t.notePlace(next, next.way.channel(next), t.firstTerm(next), now)
@@ -134,7 +134,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	a.handing = false
 	switch {
 	case a.phase == done: // it left, and a release of its own follows
-		t.repliedLate(g, r, now)
+		t.repliedLate(g, a.question, r, now)
 		return
 	case r.Err != nil:
 		a.knows().Failed(r.Err)

@@ -56,12 +56,12 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
-	next.handing, next.sent, next.forcings = true, now, t.forcings
+	next.handing, next.sent, next.forcings, next.question = true, now, t.forcings, t.sections
 	due := x.grant.term.Ends()
 	if g.handle.Kind.HasPermits() {
 		due = now // others may free permits at any time
 	}
-	next.knows().RefusedUntil(due).Asked(g.holder.Number, now)
+	next.knows().RefusedUntil(due).Asked(next.question, now)
 	g.sending(next.Lease, now)
 	x.phase, x.sent, x.next, x.nextGrant = handing, now, next, g
 	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))
@@ -99,7 +99,7 @@ func (t *Table) onHandedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Insta
 	a.handing = false
 	switch {
 	case a.phase == done: // it left, and a release of its own follows
-		t.repliedLate(g, r, now)
+		t.repliedLate(g, a.question, r, now)
 		return
 	case r.Acquired() && r.Err == nil:
 		if a.got, a.failed = t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n); a.failed != nil {

@@ -15,17 +15,23 @@ import (
 
 // evidence is what the questions of one attempt, or of one local queue, have shown.
 type evidence struct {
-	refused, failed int             // the latest step in which that happened
-	open            []clock.Instant // when the questions since then were sent that have had no outcome, by age
-	late            clock.Instant   // when the latest reply came whose caller had left
-	until           clock.Instant   // of a refusal by a holder that hands over: its deadline
+	refused, failed int           // the latest step in which that happened
+	open            []unanswered  // the questions since then that have had no outcome, by age
+	late            clock.Instant // when the latest reply came whose caller had left
+	until           clock.Instant // of a refusal by a holder that hands over: its deadline
 }
 
-func (e *evidence) ask(now clock.Instant) { e.open = append(slices.Clip(e.open), now) }
+// unanswered is when a question was sent. Several may be sent at a moment, but not in a step.
+type unanswered struct {
+	step int
+	at   clock.Instant
+}
 
-// drop forgets a question that was sent at a moment, or was to be.
-func (e *evidence) drop(sent clock.Instant) {
-	if i := slices.Index(e.open, sent); i >= 0 {
+func (e *evidence) ask(w *world) { e.open = append(slices.Clip(e.open), unanswered{w.step, w.now}) }
+
+// drop forgets the question that was sent in a step.
+func (e *evidence) drop(step int) {
+	if i := slices.IndexFunc(e.open, func(q unanswered) bool { return q.step == step }); i >= 0 {
 		e.open = slices.Delete(slices.Clone(e.open), i, i+1) // an attempt that left has the same ones
 	}
 }
@@ -33,9 +39,9 @@ func (e *evidence) drop(sent clock.Instant) {
 // silence returns for how long Redis has not replied, although a question was sent after a moment. A late reply says that Redis answers:
 // the silence of the other questions counts from then.
 func (e *evidence) silence(w *world, after clock.Instant) time.Duration {
-	for _, sent := range e.open {
-		if sent > after {
-			return w.now.Sub(max(sent, e.late))
+	for _, q := range e.open {
+		if q.at > after {
+			return w.now.Sub(max(q.at, e.late))
 		}
 	}
 	return 0
@@ -132,7 +138,7 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 }
 
 // learnsLate notes a reply whose caller has left. It reaches the local queue that is there now.
-func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
+func (w *world) learnsLate(g *Grant, r wire.Reply, step int) {
 	w.joins()
 	e := w.lines[g.table.queues.Of(g.handle.Key)]
 	if a := g.table.trying[g.handle.Key]; a != nil {
@@ -141,7 +147,7 @@ func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
 	if e == nil || r.Err != nil && !r.Err.Replied() {
 		return
 	}
-	e.drop(sent)
+	e.drop(step)
 	e.late = w.now
 }
 
@@ -162,9 +168,9 @@ func (w *world) learnsMore(v *verb, before *localQueue, r wire.Reply, s Step) {
 }
 
 // learnsOfHandOver notes the reply to a hand-over.
-func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply, sent clock.Instant) {
+func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply, step int) {
 	if next.phase == done {
-		w.learnsLate(next.grant, r, sent)
+		w.learnsLate(next.grant, r, step)
 		return
 	}
 	e := w.evidenceOf(next)

@@ -22,7 +22,7 @@ const inquiryWindow = 300 * time.Millisecond
 type Inquiry struct {
 	waiters []*Attempt
 	number  int64
-	sent    bool
+	asked   uint64 // the number of the question
 }
 
 // Name returns the name in Redis of one lock of the inquiry, which decides the node.
@@ -61,18 +61,16 @@ func (t *Table) Inquiries(now clock.Instant, bySlot bool, n *notice.List) (due [
 // sent, and again if there was no reply in time. A call without keys means that there is nothing to send.
 func (t *Table) Inquire(i *Inquiry, now clock.Instant) (c wire.Call) {
 	defer t.lock().Unlock()
+	i.asked = t.sections
 	i.waiters = slices.DeleteFunc(slices.Clone(i.waiters), func(a *Attempt) bool { return a.inquiry != i.number || t.closed })
 	if len(i.waiters) > 0 {
 		c = wire.NewRenewal(i.waiters[0].Handle.Kind.Line.Inquire, 0, len(i.waiters))
 	}
 	for _, a := range i.waiters {
-		if !i.sent {
-			a.knows().Asked(a.grant.holder.Number, now) // not before: one that is dropped has asked nothing
-		}
+		a.knows().Asked(i.asked, now) // not before: one that is dropped has asked nothing
 		c.Inquire(a.Handle.Names(), a.grant.inRedis(), a.firstTerm)
 		a.grant.shrink()
 	}
-	i.sent = true
 	return c
 }
 
@@ -81,7 +79,7 @@ func (t *Table) Inquired(i *Inquiry, sent clock.Instant, r wire.Reply, now clock
 	defer t.lock().Unlock()
 	for k, a := range i.waiters {
 		if r.Err == nil {
-			t.repliedLate(a.grant, r, now) // whatever the waiter has learned meanwhile
+			t.repliedLate(a.grant, i.asked, r, now) // whatever the waiter has learned meanwhile
 		}
 		switch {
 		case a.inquiry != i.number:

@@ -183,16 +183,12 @@ func (w *world) inquires(p *process, a *Attempt) bool {
 
 // inquire sends an inquiry.
 func (w *world) inquire(r *renewal) {
-	first := !r.i.sent
 	c := r.proc.table.Inquire(r.i, w.now)
 	if len(c.Keys) == 0 {
 		return
 	}
-	if first {
-		r.asked = w.now
-		for _, a := range r.i.waiters {
-			w.evidenceOf(a).ask(w.now)
-		}
+	for _, a := range r.i.waiters {
+		w.evidenceOf(a).ask(w)
 	}
 	if len(c.Argv)-1 != len(r.i.waiters) || len(r.i.waiters) > modelBatch {
 		w.failf("Inquires: %d waiters for %d attempts", len(c.Argv)-1, len(r.i.waiters))
@@ -215,7 +211,7 @@ func (w *world) inquired(i *renewal, r wire.Reply) {
 		case a.inquiry == i.i.number && r.List[k] >= 0:
 			*w.evidenceOf(a) = evidence{refused: w.step}
 		default:
-			w.learnsLate(a.grant, r, i.asked)
+			w.learnsLate(a.grant, r, i.step)
 		}
 	}
 	i.proc.table.Inquired(i.i, i.sent, r, w.now, &i.proc.notices)
@@ -232,7 +228,7 @@ func (w *world) willInquire(p *process, due []Inquiry) {
 func (r *renewal) again() *renewal {
 	if r.i != nil {
 		i := *r.i
-		return &renewal{proc: r.proc, i: &i, asked: r.asked}
+		return &renewal{proc: r.proc, i: &i}
 	}
 	b := *r.b
 	return &renewal{proc: r.proc, b: &b}

@@ -48,7 +48,7 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 
 	s := table.Wake(a, ByNews, now, &n)
 	require.Equal(t, Ask, s.Do)
-	first := s.Late
+	first, number := s.Late, s.Number
 	short.over = true
 	s = table.Settle(a, wire.Reply{N: -1, Err: left}, now, &n)
 	require.Equal(t, Ask, s.Do, "nobody has told it yet how it stands")
@@ -71,7 +71,7 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 	}
 	require.NotNil(t, s.Got)
 
-	first.Late(wire.Reply{}, now)
+	first.Late(number, wire.Reply{}, now)
 	n.Deliver(l)
 	var renew []Batch
 	var release []*Exit
@@ -111,7 +111,7 @@ func TestALateReplyToAnOlderAttemptIsNotOneToALaterOne(t *testing.T) {
 	next := &Attempt{Handle: first.Handle, Lease: modelWatchdog, Renewed: true}
 	require.Equal(t, Ask, table.Admit(next, now, &n).Do)
 	late := now.Add(time.Second)
-	first.grant.Late(wire.Reply{N: -60_001}, late)
+	first.grant.Late(first.question, wire.Reply{N: -60_001}, late)
 	floor := table.cfg.Floor()
 	require.False(t, table.concludes(next, late.Add(floor-1)).Known())
 	require.ErrorIs(t, table.concludes(next, late.Add(floor)).Err, fault.ErrNoAnswer)
@@ -126,14 +126,58 @@ func TestALateReplyToALastQuestionIsNotOneToTheQueue(t *testing.T) {
 	now := start
 	last := &Attempt{Handle: head.Handle, Lease: modelWatchdog, Renewed: true}
 	require.Equal(t, Sleep, table.Admit(last, now, &n).Do)
-	require.Equal(t, Ask, table.Wake(last, Ended, now, &n).Do, "nobody has told it yet how it stands")
+	s := table.Wake(last, Ended, now, &n)
+	require.Equal(t, Ask, s.Do, "nobody has told it yet how it stands")
 	require.Equal(t, Sleep, table.Settle(head, refusedInLine(), now, &n).Do)
 	left := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Err: context.Canceled}}
 	require.Equal(t, Done, table.Settle(last, left, now, &n).Do)
 	require.Equal(t, Ask, table.Wake(head, ByTime, now, &n).Do)
 	late := now.Add(time.Second)
-	last.grant.Late(wire.Reply{N: -60_001}, late)
+	s.Late.Late(s.Number, wire.Reply{N: -60_001}, late)
 	floor := table.cfg.Floor()
 	require.True(t, table.concludes(head, late.Add(floor-1)).Refused)
 	require.ErrorIs(t, table.concludes(head, late.Add(floor)).Err, fault.ErrNoAnswer)
+}
+
+// TestALateReplyToALastQuestionIsNotOneToItsFirst has the head's question be under way when its wait ends, and it asks once more by itself. Redis answers
+// both, and not the next head.
+func TestALateReplyToALastQuestionIsNotOneToItsFirst(t *testing.T) {
+	t.Parallel()
+	table, _, head := tries(t)
+	head.Wait = &waitOver{over: true}
+	first := head.question
+	var n notice.List
+	next := &Attempt{Handle: head.Handle, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
+	now := start.Add(time.Millisecond)
+	left := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Err: context.DeadlineExceeded}}
+	s := table.Settle(head, left, now, &n)
+	require.Equal(t, Ask, s.Do, "nobody has told it yet how it stands")
+	require.Equal(t, Ask, table.Wake(next, ByNews, now, &n).Do)
+	require.Equal(t, Done, table.Settle(head, left, now, &n).Do)
+	late := now.Add(time.Second)
+	head.grant.Late(first, wire.Reply{N: -60_001}, late)
+	s.Late.Late(s.Number, wire.Reply{N: -60_001}, late)
+	require.ErrorIs(t, table.concludes(next, late.Add(table.cfg.Floor())).Err, fault.ErrNoAnswer)
+}
+
+// TestALateReplyToAnEarlierQuestionIsNotOneToTheNext has an inquiry be under way when a message wakes its waiter, which asks, is refused and asks again.
+// Redis answers the inquiry then, and not the last question.
+func TestALateReplyToAnEarlierQuestionIsNotOneToTheNext(t *testing.T) {
+	t.Parallel()
+	table, a := asleep(t)
+	var n notice.List
+	sent := start.Add(wire.FirstTerm)
+	i := inquire(t, table, sent)
+	now := sent.Add(time.Millisecond)
+	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: time.Second}, now, &n)
+	require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
+	now = now.Add(time.Millisecond)
+	require.Equal(t, Sleep, table.Settle(a, refusedInLine(), now, &n).Do)
+	require.Equal(t, Ask, table.Wake(a, ByTime, now, &n).Do)
+	late := now.Add(time.Second)
+	table.Inquired(i, sent, wire.Reply{List: []int64{2}}, late, &n)
+	floor := table.cfg.Floor()
+	require.True(t, table.concludes(a, late.Add(floor-1)).Refused)
+	require.ErrorIs(t, table.concludes(a, late.Add(floor)).Err, fault.ErrNoAnswer)
 }

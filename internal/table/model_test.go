@@ -164,7 +164,7 @@ func TestModel(t *testing.T) {
 // TestModelOfBefore repeats schedules that once broke an invariant.
 func TestModelOfBefore(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{1026368, 1037863, 1116453, 3160135, 5025334, 100156933} {
+	for _, seed := range []uint64{1026368, 1037863, 1116453, 3160135, 4156614, 5025334, 100156933} {
 		run(t, seed, 1, 0)
 	}
 }

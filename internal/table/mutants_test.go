@@ -26,7 +26,7 @@ var rare = map[string]string{
 	"S.14b": "14829", "line 18": "15524", "6": "17044", "line 9": "19166", "X5": "25620", "T6": "29065", "ghost 2": "33085",
 	"line 1": "56737", "T5": "109574", "S.16b": "1008506",
 	"stop 9": "1719", "line 16": "1856", "line 17": "1856", "line 12": "2028", "line 21": "2151", "M3": "2323", "line 3": "2342", "K3": "2703",
-	"stop 7": "2793", "N.8c": "2951", "ghost 4": "3847", "7": "3898",
+	"stop 7": "2793", "N.8c": "2951", "ghost 4": "3847", "7": "3898", "L.2d": "23975", "L.2f": "4156614",
 }
 
 // TestPlantedBugsFit checks that the bugs can be planted, so that they do not rot.

@@ -89,11 +89,13 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 		return t.giveUp(a, fault.ErrUpgrade, now, n)
 	}
 	g.sending(a.Lease, now)
-	g.queued = g.queued && (a.queue != nil || a.phase == asking || a.handing) // or the queue it has left has none of its questions
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	a.counted(g.holder.Permits())
 	s.Outlives, s.Within = a.asks(now)
+	if a.queue != nil {
+		a.question, s.Number = t.sections, t.sections
+	}
 	var most time.Duration
 	if s.Call, most = a.way.question(t, a, next, now); most > 0 && (s.Within == 0 || s.Within > most) {
 		s.Within = most

@@ -43,7 +43,7 @@ type Table struct {
 	receiver notice.Receiver
 
 	mu         sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
-	sections   uint64     // how often mu was taken
+	sections   uint64     // how often mu was taken: a question has the number of its section, as no other one of its local queue has
 	closed     bool
 	stopping   bool // Stop or Close was called
 	open       int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
@@ -109,7 +109,7 @@ type Attempt struct {
 	ByHold    bool          // only the Hold unlocks it
 	Single    bool          // one question to Redis, and no waiting
 	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
-	Permits   int           // how many it wants; 0 is as good as 1, and all that a lock has
+	Permits   int32         // how many it wants; 0 is as good as 1, and all that a lock has
 	AtLeast   time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
 	Ticket    string        // adopts the hold of this field; empty means that it acquires
 
@@ -157,6 +157,7 @@ type course struct {
 	own                        *Grant         // the hold for which it waits, if that may be its caller's own
 	known                      outcome.Record // unless it is in a local queue, whose record counts
 	sent                       clock.Instant
+	question                   uint64        // the number of the latest one that a local queue has
 	forcings                   int           // unlocks by force before the question was sent
 	pollDelay                  time.Duration // the latest one
 
@@ -248,7 +249,6 @@ type streak struct {
 
 // traces is what Redis may have of a grant, beyond its holder as the replies have shown it, and may still answer.
 type traces struct {
-	queued bool // its attempt was in a local queue, whose record has its questions
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
@@ -346,10 +346,11 @@ type Step struct {
 
 	// For Ask.
 
-	Call  wire.Call
-	Slot  bool   // it needs a connection slot
-	Acked bool   // replicas must acknowledge it, if the client asks for that
-	Late  *Grant // gets the reply if the caller leaves; nil means that the reply is dropped
+	Call   wire.Call
+	Slot   bool   // it needs a connection slot
+	Acked  bool   // replicas must acknowledge it, if the client asks for that
+	Late   *Grant // gets the reply if the caller leaves; nil means that the reply is dropped
+	Number uint64 // of the question, for Late; zero means that no local queue asks it
 
 	// For Sleep.
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -60,14 +59,14 @@ func (w *world) next(v *verb, s Step) {
 			w.failf("Bound: asks when it has to return")
 		}
 		f := &flight{
-			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
-			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
+			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, number: s.Number, slot: s.Slot, acked: s.Acked,
+			step: w.step, sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
 		}
 		if s.Within > 0 {
 			f.within = w.now.Add(s.Within)
 		}
 		w.bag = append(w.bag, f)
-		w.evidenceOf(v.a).ask(w.now)
+		w.evidenceOf(v.a).ask(w)
 	case Sleep:
 		v.line, v.slept = v.a.queue, true
 		if v.ended {
@@ -176,7 +175,8 @@ func (w *world) nextExit(e *exit, s Step) {
 	switch s.Do {
 	case Ask:
 		f := &flight{
-			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, sent: w.now, until: w.now.Add(modelCommand),
+			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked,
+			step: w.step, sent: w.now, until: w.now.Add(modelCommand),
 		}
 		w.bag = append(w.bag, f)
 		if e.x.phase == showing || e.x.phase == handing || e.x.phase == exporting {
@@ -189,13 +189,13 @@ func (w *world) nextExit(e *exit, s Step) {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s names the next holder", e)
 			}
-			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []unanswered{{w.step, w.now}}, until: e.x.grant.term.Ends()}
 		}
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}
-			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []unanswered{{w.step, w.now}}, until: e.x.grant.term.Ends()}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
@@ -298,8 +298,8 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		w.extended(f, r)
 	case f.left:
 		if f.late != nil {
-			w.learnsLate(f.late, r, f.sent)
-			f.late.Late(r, w.now)
+			w.learnsLate(f.late, r, f.step)
+			f.late.Late(f.number, r, w.now)
 		}
 	case f.verb != nil:
 		v := f.verb
@@ -362,7 +362,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.checkPump(p, f.name, "the public release")
 		}
 		if next != nil {
-			w.learnsOfHandOver(next, r, f.sent)
+			w.learnsOfHandOver(next, r, f.step)
 		}
 		for _, v := range w.verbs { // the release of a fair lock may give it to a waiter that it did not name
 			if v.proc == p && v.a != next && errors.Is(v.a.failed, fault.ErrLate) {

@@ -28,8 +28,8 @@ func (t *Table) enqueue(a *Attempt) {
 	}
 	a.phase = asking
 	a.queue, _ = t.queues.Join(a.Handle.Key, a)
-	a.known.Asked(a.grant.holder.Number, a.sent)
-	a.queue.Shared.known, a.grant.queued = a.known, true
+	a.known.Asked(a.question, a.sent)
+	a.queue.Shared.known = a.known
 	t.notePlace(a, a.ownChannel(), a.firstTerm, a.sent)
 	a.place.Epoch = 0
 }

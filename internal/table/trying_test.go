@@ -116,11 +116,11 @@ func TestALateReplyEndsTheSilenceOfATry(t *testing.T) {
 	var n notice.List
 	gone := &waitOver{over: true}
 	left := &Attempt{Handle: h, Lease: modelWatchdog, Wait: gone, Caller: gone}
-	late := table.Admit(left, start, &n).Late
+	s := table.Admit(left, start, &n)
 	require.Equal(t, Done, table.Settle(left, wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Transient: true}}, start, &n).Do)
 	a := &Attempt{Handle: h, Lease: modelWatchdog}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
-	late.Late(refusedInLine(), start.Add(time.Millisecond))
+	s.Late.Late(s.Number, refusedInLine(), start.Add(time.Millisecond))
 	require.False(t, table.Known(a, start.Add(table.cfg.Floor())).Known())
 }
 

@@ -136,11 +136,11 @@ type exit struct {
 
 // renewal is a batch to be sent, or an inquiry.
 type renewal struct {
-	proc  *process
-	b     *Batch
-	i     *Inquiry      // nil for a renewal
-	asked clock.Instant // when the inquiry was sent for the first time
-	sent  clock.Instant
+	proc *process
+	b    *Batch
+	i    *Inquiry // nil for a renewal
+	step int      // in which it was sent
+	sent clock.Instant
 }
 
 // forcing is an unlock by force.
@@ -168,6 +168,7 @@ type flight struct {
 	force    *forcing
 	pump     *pumping
 	late     *Grant
+	number   uint64 // what late gets with the reply
 	slot     bool
 	acked    bool
 	left     bool // its caller left: the reply goes to late
@@ -175,6 +176,7 @@ type flight struct {
 	executed bool
 	at       clock.Instant // when it was executed
 	reply    wire.Reply
+	step     int           // in which it was sent
 	sent     clock.Instant // of a verb or an exit
 	until    clock.Instant // until when it may be executed
 	within   clock.Instant // when its verb leaves at the latest

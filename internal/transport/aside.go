@@ -175,7 +175,7 @@ func (e *errand) onReply(r wire.Reply, sent bool) {
 	case e.proceed(returned):
 		e.done <- struct{}{}
 	case sent && e.late != nil:
-		e.late.Late(r, clock.Now())
+		e.late.Late(e.question.Number, r, clock.Now())
 	}
 }
 

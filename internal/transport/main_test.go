@@ -120,7 +120,7 @@ func (s *stub) refreshed() int {
 // lateReplies collects late replies.
 type lateReplies chan wire.Reply
 
-func (l lateReplies) Late(r wire.Reply, _ clock.Instant) { l <- r }
+func (l lateReplies) Late(_ uint64, r wire.Reply, _ clock.Instant) { l <- r }
 
 // next returns the late reply that comes next.
 func (l lateReplies) next(tb testing.TB) wire.Reply {

@@ -78,9 +78,9 @@ func (c *Conn) Publisher(publisher func(key string) wire.Publish) { c.publisher 
 // was asked to refresh its topology. It must be called before the first call is sent.
 func (c *Conn) OnTopology(stale func(*fault.Error)) { c.stale = stale }
 
-// Late gets the reply of a call whose caller left.
+// Late gets the reply of a call whose caller left, and the number of the question.
 type Late interface {
-	Late(r wire.Reply, now clock.Instant)
+	Late(number uint64, r wire.Reply, now clock.Instant)
 }
 
 // Slot says whether a call needs a connection slot. A call that is gathered takes none: for it, Slot says whether it goes past
@@ -100,12 +100,12 @@ const (
 	DutySlot
 )
 
-// Question is a call, and how it is to be sent. It is passed by value, because a pointer would cost an allocation for each
-// call.
+// Question is a call, and how it is to be sent. It is passed by value, because a pointer would cost an allocation for each call.
 type Question struct {
-	Call  wire.Call
-	Slot  Slot
-	Acked bool // replicas must acknowledge the call where Config.Acks says so
+	Call   wire.Call
+	Slot   Slot
+	Acked  bool   // replicas must acknowledge the call where Config.Acks says so
+	Number uint64 // for late
 	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the waits for a slot and for a
 	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout covers the
 	// wait for a batch, [Conn.relieve] ends it up to patience later, and for any other call it counts from when there is a slot.

@@ -93,7 +93,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 // reply returns the outcome of a call's command.
 func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
 	r := d.outcome(&b.cmd, err, c)
-	if b.first.doubt || b.first.earlier != nil {
+	if b.first.doubt || b.first.earlier != nil { // as ran says, for which TestCallsOfAFreeLock has no call left
 		b.first.repeated(&r)
 	}
 	b.first.over.Store(true)

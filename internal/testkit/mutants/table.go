@@ -80,10 +80,16 @@ var Table = []Mutant{
 		{"internal/outcome/outcome.go", "if r.asked == 0 {", "if r.asked == 0 && !r.refused {"},
 	}},
 	{"L.2d", "a late reply to a call that has left counts as one to a later call", []Edit{
-		{"internal/outcome/outcome.go", "if here && attempt >= r.first {", "if here {"},
+		{"internal/outcome/outcome.go", "if number >= r.first {", "if number != 0 {"},
 	}},
 	{"L.2e", "a late reply to a call that waited in no local queue counts as one to a call in it", []Edit{
-		{"internal/outcome/outcome.go", "if here && attempt >= r.first {", "if attempt >= r.first {"},
+		{"internal/outcome/outcome.go", "if number >= r.first {", "if number == 0 || number >= r.first {"},
+	}},
+	{"L.2f", "a late reply to a question of before a refusal counts as one to the next question of the same call", []Edit{
+		{
+			"internal/table/free.go", "l.Shared.known.Late(number, now)",
+			"if l.Head().grant == g && number != 0 {\n\t\t\tnumber = t.sections\n\t\t}\n\t\tl.Shared.known.Late(number, now)",
+		},
 	}},
 	{"L.4a", "a local refusal counts forever", []Edit{
 		{"internal/outcome/outcome.go", "r.until != 0 &&", "false &&"},

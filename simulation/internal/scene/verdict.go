@@ -155,13 +155,13 @@ func (q *inquest) since(of subject, from time.Time) (all []question) {
 // knows returns what a call knows of one of its locks. A reply to a question of an earlier call says that Redis answers: the silence counts from
 // then. A call for a fair lock asks for itself alone, and knows nothing of earlier ones.
 func (a *attempt) knows(q *inquest, client int, t *target, in time.Duration) known {
-	of := subject{client, t.name}
+	of, fair := subject{client, t.name}, t.fair()
 	k := learn(q.since(of, a.asked), in)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, one := range q.questions[of] {
 		replied := one.told != nothing && (one.err == nil || one.err.Replied())
-		if replied && one.sort != releases && one.sent.Before(a.asked) && !t.fair() {
+		if replied && one.sort != releases && one.sent.Before(a.asked) && !fair {
 			k.heard = later(k.heard, one.over)
 		}
 	}
