@@ -301,11 +301,13 @@ func TestCheckersBite(t *testing.T) {
 		{
 			"stray: for 501ms", // a lock that was free meanwhile was not kept
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
-				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(200), To: ms(201)},
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"},
+				{Name: "a", From: ms(200), To: ms(201)},
 				{Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
 			}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
-				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(200), To: ms(201), Held: true, Holder: "x"},
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"},
+				{Name: "a", From: ms(200), To: ms(201), Held: true, Holder: "x"},
 				{Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
 			}},
 		},

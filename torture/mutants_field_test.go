@@ -57,4 +57,32 @@ var fieldMutants = []mutant{
 	{"F16", "nobody is told that it is first because a later waiter has taken the seat of the first one (F.2)", []string{"./internal/wire TestGoldenFair"}, []edit{
 		{"internal/lua/fair_acquire.lua", "if next and next == head then", "if false then"},
 	}},
+	{"F17", "each refusal of SUBSCRIBE for now breaks the connection, and has its reader pause (4)", []string{"./internal/pubsub TestRefusalsHoldUpNoMessage"}, []edit{
+		{"internal/pubsub/reader.go", "err.Replied() && c.postponed(s):", "err.Replied() && c.postponed(s) && false:"},
+	}},
+	{"F18", "refusals of SUBSCRIBE are counted as long as they last, and a connection that works is given up (4)", []string{"./internal/pubsub TestRefusalsHoldUpNoMessageHoweverLong"}, []edit{
+		{"internal/pubsub/reader.go", "c.again, s.refusals = clock.Now().Add(retryBusy), 0", "c.again = clock.Now().Add(retryBusy)"},
+	}},
+	{"F19", "on rueidis, a busy server refuses each channel of a subscription with an error of its own (4)", []string{"./rlockrueidis TestDriver/default/a_subscription_while_Redis_is_busy"}, []edit{
+		{"rlockrueidis/line.go", "f == nil || postponed && f.Transient", "f == nil || false && f.Transient"},
+	}},
+	{"F20", "an UNSUBSCRIBE that Redis refuses for now is never sent again (4)", []string{"./internal/driver/goredis TestDriver/default/the_end_of_one_while_Redis_is_busy"}, []edit{
+		{"internal/driver/goredis/subscription.go", "case f.Transient && s.again.IsZero():", "case false:"},
+	}},
+	{"F21", "on rueidis, the refusal of an UNSUBSCRIBE for now counts as its confirmation (4)", []string{"./rlockrueidis TestDriver/default/the_end_of_one_while_Redis_is_busy"}, []edit{
+		{"rlockrueidis/line.go", "if err = r.Error(); err != nil {", "if err = r.Error(); false {"},
+	}},
+	{"F22", "a script that Redis forgets after a hook has run it counts as run once (A.9)", []string{"./internal/driver/goredis TestRepetitions"}, []edit{
+		{"internal/driver/goredis/command.go", "cmd.first.doubt = b.first.ran()", "cmd.first.doubt = b.first.doubt"},
+		{"internal/driver/goredis/pipe.go", "p.out[at].Repeated = cmds[i].first.ran()", "p.out[at].Repeated = cmds[i].first.doubt"},
+	}},
+	{"F23", "a short wait behind a red lock's request that knows nothing for certain reports an outage (L.15)", []string{"./internal/group TestAShortWaitBehindARequestThatKnowsNothingIsNoOutage"}, []edit{
+		{"internal/group/waiting.go", "case ctx.Err() == nil && time.Now", "case last == nil && ctx.Err() == nil && time.Now"},
+	}},
+	{"F24", "a waiter that takes a free lock tells the next one only of a lease that is soon over (S.16)", []string{"./internal/wire TestTheNextWaiterWatchesWhoeverTakesAFreeLock"}, []edit{
+		{"internal/lua/line_acquire.lua", "math.min(ARGV[2], FirstTerm), now)", "ARGV[2], now)"},
+	}},
+	{"F25", "a subscription that is ordered again before it is confirmed has a new number", []string{"./internal/pubsub TestAConfirmationIsThatOfTheOldestOrder"}, []edit{
+		{"internal/pubsub/connection.go", "if ch.order == ch.since {", "if true {"},
+	}},
 }

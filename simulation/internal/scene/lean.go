@@ -59,6 +59,14 @@ func (w *worker) leans(k int) int {
 	return to[w.random.IntN(len(to))]
 }
 
+// cutsItFine has an owner, in a scene that leans to both, unlock just before its lease is over a lock that is to be kept for longer: if that has to
+// be sent twice, the lock may be free in between.
+func (w *worker) cutsItFine(p *plan) {
+	if p.lease > 0 && slices.Contains(w.Leans, leanParks) && slices.Contains(w.Leans, leanLeases) && w.one(2) {
+		p.hold, p.atLeast = max(p.lease-p.lease/50-w.upTo(10*w.Faults.Latency+10*time.Millisecond), 0), p.lease+p.atLeast
+	}
+}
+
 // hastens has a call wait for a few round trips only, in a scene that leans to that, so that its questions are under way when it ends. On a grid,
 // it waits until a round moment.
 func (w *worker) hastens(p *plan) {

@@ -101,9 +101,11 @@ func (r *run) served(l *line, all []string) (have []string) {
 	return have
 }
 
-// leavesLine checks that a waiter that has got the lock stands in the line no more: the script that gives it the lock takes it out.
+// leavesLine checks that a waiter that has got the lock stands in the line no more: the script that gives it the lock takes it out. A client that
+// was not permitted to subscribe does without the line for a while.
 func (r *run) leavesLine(l *line, served []string) {
-	if len(served) > 0 && !l.told {
+	unlined := slices.Contains(r.Nemeses, nemesisBusy) && time.Now().Before(r.disturbed)
+	if len(served) > 0 && !l.told && !unlined {
 		l.told = true
 		r.brokenf("left: %v have the lock, and stand in %s", served, l.key)
 	}

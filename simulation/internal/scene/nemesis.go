@@ -17,6 +17,7 @@ const (
 	nemesisRestart  = "restart"  // a server stops, and starts again with its data
 	nemesisLoading  = "loading"  // a server loads its data: it refuses commands
 	nemesisFull     = "full"     // a server has no memory left
+	nemesisBusy     = "busy"     // a server runs a script of somebody else for long: it refuses commands, also those to subscribe and to unsubscribe
 	nemesisKill     = "kill"     // a process ends without a word, and another one starts
 	nemesisWaiter   = "waiter"   // the same for a process that holds nothing
 	nemesisShutdown = "shutdown" // a process shuts its client down, and another one starts
@@ -81,7 +82,7 @@ func (r *run) strike(random *rand.Rand) {
 			old = r.servers[0].Snapshot()
 		case slices.Contains(unsafeNemeses, what):
 			s.forget(what)
-		case slices.Contains([]string{nemesisFlush, nemesisRestart, nemesisHang, nemesisLoading, nemesisFull}, what):
+		case slices.Contains([]string{nemesisFlush, nemesisRestart, nemesisHang, nemesisLoading, nemesisFull, nemesisBusy}, what):
 			s.server(what)
 		case what == nemesisStop:
 			s.pauses()

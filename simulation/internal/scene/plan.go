@@ -124,6 +124,7 @@ func (w *worker) draw(t *target) plan {
 	switch k := w.leans(w.random.IntN(100)); {
 	case k < ticketsFrom && single:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
+		w.cutsItFine(&p)
 	case k < againFrom && told && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
 	case k < extendsFrom && !t.counts() && !t.group():

@@ -25,6 +25,7 @@ func (r *run) strayFor() time.Duration {
 		return 20 * time.Second
 	case len(r.Nemeses) > 0 && r.Unsafe && len(r.Denied) == 0 && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
 		return 2500*time.Millisecond + 4*r.slowest() // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
+	case slices.Equal(r.Nemeses, []string{nemesisBusy}): // messages arrive
 	case len(r.Nemeses)+len(r.Denied) > 0 || r.Faults.Panic > 0:
 		return firstTerm + 2*time.Second + 4*r.slowest()
 	}
@@ -136,7 +137,7 @@ func (r *run) haunts(t *target, p *process) {
 
 // delays reports whether after a nemesis a server may learn late of what a process did, or that it is dead.
 func delays(nemesis string) bool {
-	return slices.Contains([]string{nemesisDeaf, nemesisCut, nemesisClog, nemesisHang, nemesisRestart, nemesisLoading, nemesisFull}, nemesis)
+	return slices.Contains([]string{nemesisDeaf, nemesisCut, nemesisClog, nemesisHang, nemesisRestart, nemesisLoading, nemesisFull, nemesisBusy}, nemesis)
 }
 
 // claims reports whether somebody in the process has a lock, or acquires the members of a group, of which it may have the lock already. The

@@ -88,7 +88,12 @@ func (s strike) server(what string) {
 	case nemesisFlush:
 		s.on.With(func(r *simredis.Server) { r.FlushScripts() })
 	case nemesisLoading, nemesisFull:
-		s.refuses(what, s.upTo(outage))
+		s.refuses(what, s.upTo(outage), 8*time.Second)
+	case nemesisBusy:
+		if s.random.IntN(2) == 0 && s.res.Nemeses == 1 {
+			s.parts()
+		}
+		s.refuses(what, s.upTo(outage), 2*time.Second) // a subscription is asked for again after a second
 	case nemesisHang:
 		d := s.upTo(outage)
 		s.silence(d, &s.silences)
@@ -105,14 +110,16 @@ func (s strike) server(what string) {
 	}
 }
 
-// refuses has a server refuse commands for a while.
-func (s strike) refuses(what string, d time.Duration) {
-	s.disturb(d + 8*time.Second)
+// refuses has a server refuse commands for a while, of which the consequences last for another while.
+func (s strike) refuses(what string, d, after time.Duration) {
+	s.disturb(d + after)
 	set := func(on bool) {
 		s.on.With(func(r *simredis.Server) {
 			switch {
 			case what == nemesisLoading:
 				r.SetLoading(on)
+			case what == nemesisBusy:
+				r.SetBusy(on)
 			case on:
 				r.Do("CONFIG", "SET", "maxmemory", "1")
 			default:
@@ -124,6 +131,17 @@ func (s strike) refuses(what string, d time.Duration) {
 	time.Sleep(d)
 	set(false)
 	time.Sleep(4 * time.Second)
+}
+
+// parts takes away the right to subscribe, for a moment. Clients do without the line for a minute then. But ever after, each of their channels has
+// a command of its own, which may be many refusals at once.
+func (s strike) parts() {
+	const unlined = 75 * time.Second
+	s.disturb(unlined)
+	s.on.Do("ACL", "SETUSER", "default", "-subscribe")
+	time.Sleep(s.upTo(time.Second))
+	s.on.Do("ACL", "SETUSER", "default", "+subscribe")
+	time.Sleep(unlined)
 }
 
 // A killed process may have held locks until their leases end, and adopted ones longer.

@@ -109,6 +109,7 @@ func Swarm(seed uint64) Scene {
 	s.drawApplication(r)
 	s.drawOptions(r)
 	s.drawLeans(rand.New(rand.NewPCG(seed, 33)))
+	s.besiege(rand.New(rand.NewPCG(seed, 34)))
 	return s
 }
 
@@ -175,6 +176,24 @@ func (s *Scene) crowd(r *rand.Rand) {
 	s.Faults.Latency, s.Faults.Pool = logarithmic(r, time.Millisecond, 20*time.Millisecond), 3+r.IntN(6)
 	s.Rest, s.Hold = logarithmic(r, 10*time.Millisecond, 50*time.Millisecond), logarithmic(r, time.Millisecond, 50*time.Millisecond)
 	s.Options = append(s.Options, rlock.WithAutoPipeline(r.IntN(3)))
+}
+
+// besiege draws whether the server refuses everything now and then, and makes a scene in which nothing else goes wrong, so that whoever is not
+// told of its turn soon after shows itself. Half of these scenes have many channels, each of which may be refused by itself.
+func (s *Scene) besiege(r *rand.Rand) {
+	if r.IntN(16) > 0 || s.Servers > 1 || s.Topology != "" || s.Unsafe || s.Peers+len(s.Denied) > 0 || s.Faults.Panic > 0 {
+		return
+	}
+	s.Faults = simnet.Faults{Latency: s.Faults.Latency, Pool: s.Faults.Pool}
+	s.Nemeses, s.Pause, s.WakeUp, s.Overtake = []string{nemesisBusy}, logarithmic(r, 5*time.Second, time.Minute), 2*time.Second, 0
+	if r.IntN(2) == 0 {
+		return
+	}
+	s.Processes, s.Workers, s.Duration, s.Locks, s.Faults.Pool, s.Beat = 2+r.IntN(2), 16, 4*time.Minute, nil, 0, 0
+	for i := range 24 {
+		s.Locks = append(s.Locks, Lock{kindLock, fmt.Sprintf("besieged-%d", i)})
+	}
+	s.Rest, s.Hold = logarithmic(r, 200*time.Millisecond, 2*time.Second), logarithmic(r, 100*time.Millisecond, time.Second)
 }
 
 // prolong makes a scene in which locks are held for so long that they are renewed.

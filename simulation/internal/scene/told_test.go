@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/driver"
 	rlockfault "github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
@@ -42,6 +43,18 @@ func TestCheckersAreTold(t *testing.T) {
 			w.answered(w.ctx, w.asks(plan{of: &target{kind: kindRed, name: "red"}, permits: 1, try: true}), unavailable)
 		}
 	}
+	// late has the process read a message a second after it has come.
+	late := func(r *run, w *worker) {
+		d, _ := w.links[0].Open(driver.Config{CommandTimeout: time.Second})
+		s := d.Subscribe(w.ctx, nil, false)
+		_ = s.Subscribe(w.ctx, "x")
+		_, _ = s.Receive(w.ctx)
+		r.servers[0].Do("PUBLISH", "x", "1")
+		time.Sleep(time.Second)
+		_, _ = s.Receive(w.ctx)
+		_ = s.Close()
+		r.reads(w.process)
+	}
 	for name, c := range map[string]struct {
 		breaks func(r *run, w *worker)
 		says   string // empty means that it breaks nothing
@@ -51,6 +64,11 @@ func TestCheckersAreTold(t *testing.T) {
 		"where Redis may forget": {func(r *run, w *worker) {
 			r.Unsafe = true
 			unlock(r, w, 0, lost)
+		}, ""},
+		"a message that is read late": {late, "deaf: p0 has read a message that had been there for"},
+		"where subscriptions break": {func(r *run, w *worker) {
+			r.Nemeses = []string{nemesisBusy, nemesisBreak}
+			late(r, w)
 		}, ""},
 		"an unlock that fails":            {func(r *run, w *worker) { unlock(r, w, 0, unavailable) }, "unlock: that of fenced by p0 failed, but all was well"},
 		"a success while Redis is silent": {func(r *run, w *worker) { silent(r, w, plan{}, nil) }, "error: p0 got fenced although"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
@@ -155,4 +156,11 @@ func (s strike) failOver() {
 	s.hasForgotten()
 	time.Sleep(s.upTo(10 * time.Second))
 	s.on.Start(nil)
+}
+
+// unrouted reports whether an attempt tells of an outage because no node of a cluster has said for long where its lock is: it has asked nobody for
+// the lock.
+func (w *worker) unrouted(a *attempt, c promises.Call, floor time.Duration) bool {
+	silent := c.Class == promises.Outage && time.Since(a.asked) > floor-instant
+	return w.Topology == topologyCluster && silent && len(w.inquest.since(subject{0, a.of.name}, a.asked)) == 0
 }

@@ -316,7 +316,7 @@ func (w *worker) judges(ctx context.Context, a *attempt, c promises.Call, err er
 		k := a.knows(&w.inquest, 0, a.of, commandTimeout*2)
 		want, certain := k.says(floor)
 		if want == "" {
-			if want = promises.Outage; errors.Is(ctx.Err(), context.Canceled) {
+			if want = promises.Outage; errors.Is(ctx.Err(), context.Canceled) && !w.unrouted(a, c, floor) {
 				want = promises.Neither
 			}
 		}

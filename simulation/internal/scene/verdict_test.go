@@ -37,6 +37,13 @@ func TestVerdictsBite(t *testing.T) {
 		r.disturbed = time.Now().Add(time.Hour) // which the other checkers take for a reason
 		return w.asks(plan{of: find(r, name), permits: 1, wait: 10 * s})
 	}
+	canceled := func(r *run, w *worker, err error, later time.Duration) {
+		x := tries(r, w, "fair")
+		time.Sleep(later)
+		ctx, end := context.WithCancel(w.ctx)
+		end()
+		w.answered(ctx, x, err)
+	}
 	// after has a worker try a lock, which is told one thing after the other, and returns an error then.
 	after := func(err error, heard ...told) func(r *run, a, b *worker) {
 		return func(r *run, a, _ *worker) {
@@ -111,6 +118,17 @@ func TestVerdictsBite(t *testing.T) {
 			end()
 			a.answered(ctx, x, ctx.Err())
 		}, ""},
+		"a cancellation after an outage, although nobody was asked": {func(r *run, a, _ *worker) {
+			canceled(r, a, unavailable, 2*s)
+		}, "told outage about fair, instead of neither"},
+		"that on a cluster, of which no node has said where the lock is": {func(r *run, a, _ *worker) {
+			r.Topology = topologyCluster
+			canceled(r, a, unavailable, 2*s)
+		}, ""},
+		"that, before it took long": {func(r *run, a, _ *worker) {
+			r.Topology = topologyCluster
+			canceled(r, a, unavailable, ms)
+		}, "told outage about fair, instead of neither"},
 		"contention beside another call, which may have been refused": {func(r *run, a, _ *worker) {
 			x := tries(r, a, "fair")
 			tries(r, a, "fair")

@@ -67,6 +67,7 @@ func (r *run) watch() {
 				r.gauge(p)
 			}
 			r.lingers(p)
+			r.reads(p)
 		}
 		r.mu.Unlock()
 	}
@@ -107,6 +108,19 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 		t.freeSince = now
 	case !r.checks().WakeUp(t.name, r.waits(waits), now.Sub(t.freeSince), r.WakeUp):
 		t.freeSince = now.Add(time.Minute)
+	}
+}
+
+// unread is how long a message may be there before a process reads it that takes in the ones before it.
+const unread = 100 * time.Millisecond
+
+// reads checks that no message has to wait for its reader, also not behind refusals, where no subscription breaks and no process is stopped.
+// The run must be locked.
+func (r *run) reads(p *process) {
+	late := p.links[0].Unread()
+	others := slices.ContainsFunc(r.Nemeses, func(n string) bool { return n != nemesisBusy })
+	if late > unread && !others && r.Faults.Panic == 0 && !p.ended {
+		r.brokenf("deaf: %v has read a message that had been there for %v", p, late)
 	}
 }
 

@@ -123,6 +123,16 @@ func (c *conn) unsubscribe(channels []string) {
 	c.command("UNSUBSCRIBE", "unsubscribes", driver.Unsubscribed, channels)
 }
 
+// unsubscribeAgain does so for what Redis has refused to unsubscribe, and nobody wants now either.
+func (c *conn) unsubscribeAgain(channels []string) {
+	c.sub.mu.Lock()
+	channels = slices.DeleteFunc(slices.Clone(channels), func(name string) bool { return slices.Contains(c.sub.channels, name) })
+	c.sub.mu.Unlock()
+	if len(channels) > 0 {
+		c.unsubscribe(channels)
+	}
+}
+
 func (c *conn) command(name, verb string, sort driver.MessageSort, channels []string) {
 	l, size := c.link, len(channels)
 	if c.sub.sharded {
@@ -134,7 +144,10 @@ func (c *conn) command(name, verb string, sort driver.MessageSort, channels []st
 			switch reply := c.server.Do(append([]string{name}, some...)...).(type) {
 			case simredis.Err:
 				l.server.trace.Note("%s refuses that to %s: %s", l.server.name, l.name, reply)
-				c.arrive(driver.Message{}, driver.Rejected(reply, string(reply), l.server.kin.isCluster()))
+				f := driver.Rejected(reply, string(reply), l.server.kin.isCluster())
+				if c.arrive(driver.Message{}, f); f.Transient && sort == driver.Unsubscribed {
+					later(time.Second, func() { c.unsubscribeAgain(some) })
+				}
 			case simredis.Several:
 				for _, channel := range some {
 					c.arrive(driver.Message{Sort: sort, Channel: channel}, nil)

@@ -21,7 +21,8 @@ type Link struct {
 	peer   bool // of another library than rlock, which does not know that its commands may be repeated
 
 	executed atomic.Int64
-	witness  Witness // nil means none
+	unread   atomic.Int64 // see [Link.Unread]
+	witness  Witness      // nil means none
 
 	mu    sync.Mutex
 	dead  bool
@@ -72,6 +73,9 @@ func (l *Link) witnessed(calls []wire.Call) func(out []wire.Reply, over bool) {
 
 // Executed is how many commands of the process were executed, without those whose script the server did not know.
 func (l *Link) Executed() int { return int(l.executed.Load()) }
+
+// Unread returns the longest for which a message of a subscription has been there before the process read it, since it was last asked.
+func (l *Link) Unread() time.Duration { return time.Duration(l.unread.Swap(0)) }
 
 // Server is the name of the server.
 func (l *Link) Server() string { return l.server.name }

@@ -180,6 +180,7 @@ func (s *subscription) Receive(context.Context) (driver.Message, *fault.Error) {
 			if present {
 				if late := time.Since(a.at); late > noticed && a.m.Sort == driver.Published {
 					l := a.conn.link
+					l.unread.Store(max(l.unread.Load(), int64(late)))
 					l.server.trace.Note("%s reads what has been there for %v, of %s on %s: %s", l.name, late, l.server.name, a.m.Channel, a.m.Payload)
 				}
 				return a.m, a.err

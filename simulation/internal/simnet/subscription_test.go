@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 )
 
 // listen returns a network and a subscription to two channels, which are confirmed.
@@ -138,6 +139,35 @@ func TestAKilledProcessHearsNothing(t *testing.T) {
 		l.Kill()
 		time.Sleep(time.Second)
 		require.Equal(t, int64(0), s.Do("PUBLISH", "a", "x"))
+		require.NoError(t, sub.Close())
+	})
+}
+
+// TestABusyServer refuses a subscription, and the end of one, which is asked for again.
+func TestABusyServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l, sub := listen(t)
+		s.With(func(r *simredis.Server) { r.SetBusy(true) })
+		require.Nil(t, sub.Subscribe(t.Context(), "c"))
+		require.Nil(t, sub.Unsubscribe(t.Context(), "b", "a"))
+		for range 2 {
+			_, err := sub.Receive(t.Context())
+			require.NotNil(t, err)
+			require.Equal(t, "BUSY", err.Code)
+		}
+		s.With(func(r *simredis.Server) { r.SetBusy(false) })
+		require.Nil(t, sub.Subscribe(t.Context(), "b")) // it is wanted again
+		require.Equal(t, int64(1), s.Do("PUBLISH", "a", "x"))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, int64(0), s.Do("PUBLISH", "a", "x"))
+		require.Equal(t, int64(0), s.Do("PUBLISH", "c", "x"), "which is not asked for again")
+		require.Equal(t, int64(1), s.Do("PUBLISH", "b", "x"))
+		for m := (driver.Message{}); m.Sort != driver.Published; {
+			m, _ = sub.Receive(t.Context())
+		}
+		require.Greater(t, l.Unread(), time.Second)
+		require.Zero(t, l.Unread())
 		require.NoError(t, sub.Close())
 	})
 }
