@@ -95,6 +95,13 @@ var fairVectors = []struct{ claim, lines string }{
 		adopt fenced_fair 7 40000 8 = same token
 		adopt fenced_fair 6 40000 8 = -1
 	`},
+	{"who comes behind a waiter that nobody reaches watches the lease, and who comes behind one that lives does not", `
+		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
+		acquire fair 9 30000 100000 20000 = wait 60000 -> {u:1:1} 60000, [u:-9|20000 100000]
+		acquire fair 2 30000 100000 20000 = wait 60000 -> {u:1:1} 60000, [u:-9|20000 100000 u:-2|20000 100000]
+		release fair 9 0 9 = 0 -> {u:1:1} 60000, [u:-2|20000 100000] ! redisson_lock__channel:@:u:-2 9 2 60000
+		acquire fair 3 30000 100000 20000 = wait 100000 -> {u:1:1} 60000, [u:-2|20000 100000 u:-3|20000 100000]
+	`},
 	{"a waiter that asks again learns that it was removed", `
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
 		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
