@@ -55,6 +55,7 @@ var rare = map[string]string{
 	"table 10":      "an attempt has to come between a deadline and its alarm, which are one moment unless the process is stopped",
 	"F16":           "the first waiter has to leave, and another one to take its seat before that arrives, while nobody releases the lock",
 	"F18":           "whoever comes in the two seconds that a reader may take gets the free lock, and its release wakes the reader",
+	"F20":           "the first waiter has to be dead, the next one to come on a seat that its process has used before, and the lease to end without a release",
 	"F19":           "the first waiter has to leave, and the lease to end soon, while the next one came behind four others or has just looked",
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
 	"table L.2d":    "the reply to the last question of a wait has to be late, the next call of the process to get none, and its wait to end before Redis is heard of again",

@@ -67,4 +67,7 @@ var fieldMutants = []mutant{
 	{"F19", "the first waiter of a line leaves a lock that is taken, and tells nobody (S.16)", []string{"./internal/wire TestGoldenLine"}, []edit{
 		{"internal/lua/line_release.lua", "  if leads then", "  if false then"},
 	}},
+	{"F20", "who comes behind a dead first waiter of a fair lock watches no lease (F.2)", []string{"./internal/wire TestGoldenFair"}, []edit{
+		{"internal/lua/fair_acquire.lua", "        if listen and listen > 0 then", "        if true then"},
+	}},
 }
