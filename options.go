@@ -329,8 +329,7 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 // rlock is still releasing. An attempt with a [Wait] outlasts that. Together, the Wait and the difference of the clocks must be shorter
 // than d.
 //
-// The unlock tells the first waiter when the time is over. Redisson's waiters, unless of a fair lock, and rlock's where there is no line ask at the
-// end of the lease that they know of, rlock's after [WithPollInterval] at most. ForceUnlock frees the lock.
+// The unlock tells those who wait when the time is over, of Redisson's one thread of each process. ForceUnlock frees the lock.
 // [Lock.Inspect] shows a holder of this client, which is marked as Kept.
 //
 // It is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks. Elsewhere the error is [ErrInvalidOption]. An owner that

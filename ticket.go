@@ -15,8 +15,8 @@ import (
 //
 // The lock stays taken for as long as [Lease] says, from 1 ms to 100 years, and nobody lengthens that. A command that is sent again counts
 // it anew. Without Lease, it is the lease with which the hold was renewed, or else that of [WithWatchdogTimeout]. If nobody adopts the
-// lock by then, it is free. Nobody is told of that, so waiters may notice after 3 s, and those of fair locks after [WithPollInterval].
-// [WithMaxHold] begins anew with each adoption. [Lock.Inspect] shows the ticket as a holder of this client.
+// lock by then, it is free. Those who wait are told when that is. [WithMaxHold] begins anew with each adoption.
+// [Lock.Inspect] shows the ticket as a holder of this client.
 //
 // If Export refuses, nothing is sent, and the hold goes on. The error is [ErrReentered] if the owner has another acquisition of the lock
 // open. It is [ErrInvalidOption] for any option but Lease, for an acquisition with AtLeast, for a write lock whose owner also reads, for

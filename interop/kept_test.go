@@ -106,3 +106,40 @@ func TestRedissonTakesALockThatIsNotKeptAnyMore(t *testing.T) {
 		m.requireFree(t)
 	})
 }
+
+// TestRedissonHearsThatALeaseEndsEarlier than it knows. It then asks: neither an unlock with AtLeast nor a ticket that nobody adopts leaves
+// its thread asleep until the end of a longer lease.
+func TestRedissonHearsThatALeaseEndsEarlier(t *testing.T) {
+	t.Parallel()
+	const d = 5 * time.Second
+	for what, parks := range map[string]bool{"AtLeast": true, "a ticket": false} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			onKept(t, func(t *testing.T, m match) {
+				t.Helper()
+				if m.kind.fair && !m.version.atLeast(3, 32) {
+					t.Skip("a waiter that finds its time over sleeps until a message, whoever held the lock")
+				}
+				o, _ := m.holder.(goOwner)
+				java, _ := m.rival.(javaOwner)
+				var opts []rlock.AcquireOption
+				if parks {
+					opts = append(opts, rlock.AtLeast(d))
+				}
+				hold, err := o.lock.Acquire(o.ctx, opts...)
+				require.NoError(t, err)
+				got := java.LockAsync()
+				m.asleep(t)
+				require.Empty(t, got)
+				if parks {
+					require.NoError(t, hold.Unlock(o.ctx))
+				} else {
+					_, err = hold.Export(o.ctx, rlock.Lease(d))
+					require.NoError(t, err)
+				}
+				require.NoError(t, within(t, "Redisson gets the lock", got).Err)
+				require.NoError(t, java.Unlock())
+			})
+		})
+	}
+}

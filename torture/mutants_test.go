@@ -238,13 +238,13 @@ var ownMutants = []mutant{
 		{"election.go", "hold != nil && hold.Err() == nil", "hold != nil"},
 	}},
 	{"T1", "an adoption leaves the ticket its holder", []string{"quiet"}, []edit{
-		{"internal/lua/lock_ticket.lua", "  redis.call('HDEL', KEYS[1], ARGV[4])\n", ""},
+		{"internal/lua/handover_prelude.lua", "    return token and raise(token) or 0, true\n", "    redis.call('HSET', lock, last, 1)\n    return token and raise(token) or 0, true\n"},
 	}},
 	{"T2", "an export frees the lock for a moment", []string{"quiet"}, []edit{
-		{"internal/table/export.go", "x.phase, x.sent = exporting, now\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
+		{"internal/table/export.go", "x.phase, x.sent, x.byLine = exporting, now, t.lined(x.grant.handle)\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
 	}},
 	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
-		{"internal/wire/ticket.go", "if k.HasTickets() && k.Tokens {", "if false {"},
+		{"internal/wire/ticket.go", "c.Args.Other = \"1\"", "c.Args.Other = nil"},
 	}},
 	{"B1", "the locks x and {x} have one line", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "\t\treturn braced\n", "\t\treturn \"\"\n"},

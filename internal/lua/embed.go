@@ -16,12 +16,16 @@ var (
 	FairPark string
 	//go:embed sent/fair_release.lua
 	FairRelease string
+	//go:embed sent/fair_ticket.lua
+	FairTicket string
 	//go:embed sent/fenced_fair_acquire.lua
 	FencedFairAcquire string
 	//go:embed sent/fenced_fair_force.lua
 	FencedFairForce string
 	//go:embed sent/fenced_fair_release.lua
 	FencedFairRelease string
+	//go:embed sent/fenced_fair_ticket.lua
+	FencedFairTicket string
 	//go:embed sent/fenced_line_acquire.lua
 	FencedLineAcquire string
 	//go:embed sent/fenced_line_force.lua

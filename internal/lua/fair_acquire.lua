@@ -48,8 +48,8 @@ local locked, queue = found ~= 2, found ~= 1
 local holds = locked and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 
 -- Most often somebody has the lock, and a new waiter comes behind nobody, or behind waiters of which the first and the last have
--- seats of this lock. Whatever is less simple is left to the functions, and now and then any waiter, because they sweep
--- the seats. If the waiter has no deadline, nobody is in its seat. One that asks again should be told whether a message would reach it.
+-- seats of this lock, and the first one is reached, so that it watches the lease. Whatever is less simple is left to the functions, and
+-- now and then any waiter, because they sweep the seats. If the waiter has no deadline, nobody is in its seat. One that asks again should be told whether a message would reach it.
 local wait = tonumber(ARGV[6])
 if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 64 ~= 0
   and (ARGV[5] == 'PUBLISH' or ARGV[5] == 'SPUBLISH') then
@@ -62,7 +62,10 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
       if score and string.find(last, SeatInfix, 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
-        hint, ahead = wait, tonumber(score)
+        local listen = redis.pcall('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2]
+        if listen and listen > 0 then
+          hint, ahead = wait, tonumber(score)
+        end
       end
     end
   end

@@ -1,5 +1,5 @@
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells the first waiter that is reached when that is
--- over: the lease that it knows of may end later. A repeated call changes nothing.
+-- over. A repeated call changes nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
 -- KEYS[2] queue      list of waiters, the first one first; absent, as are the following, if nobody is told
@@ -11,23 +11,16 @@
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[6] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
--- keeps rules A.6, Q.2
+-- keeps rules A.6, Q.2, S.17
 -- for fair, fenced fair
 
-if redis.call('HEXISTS', KEYS[1], ARGV[6]) == 0 then
+if not replace(KEYS[1], ARGV[6], ARGV[1], 0, ARGV[2]) then
   return redis.call('HEXISTS', KEYS[1], ARGV[1])
 end
--- Redis accepts a PEXPIRE even when it is out of memory, and then also accepts the writes that follow it.
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('HSET', KEYS[1], ARGV[1], 0)
-redis.call('HDEL', KEYS[1], ARGV[6])
 if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
   return 1
 end
 
 -- functions
-pcall(function()
-  -- One that needs a token is told as the others are: nobody draws one for that.
-  alert(fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], true, ARGV[4], ARGV[5]), 0, nil, ARGV[2])
-end)
+pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
 return 1

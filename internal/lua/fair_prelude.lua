@@ -118,6 +118,12 @@ local function alert(q, place, client, lease)
   end
 end
 
+-- Tells the first waiter when a lease ends that may end earlier than it knows. It is told also if the last holder was of its own client, whose
+-- end it does not see any more. One that needs a token is told as the others are: nobody draws one for that.
+local function alertFirst(lock, queue, deadlines, seats, channel, publish, lease)
+  alert(fairLock(lock, queue, deadlines, seats, true, channel, publish), 0, nil, lease)
+end
+
 -- Gives the head of the queue time, if it is one of Redisson's: it became first because an rlock waiter acquired the lock or
 -- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free. left is the
 -- place of who left: somebody before it has been the head all the time.

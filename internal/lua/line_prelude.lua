@@ -150,6 +150,24 @@ local function forewarn(line, place, publish, base, lease, now)
   end
 end
 
+-- Tells those who wait when a lease ends that may end earlier than they know: the first one in the line, if that is soon, and whoever knows of
+-- no line, by the message of a release. Without a line, all of them do.
+local function tellEnd(line, publish, base, lease)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    if watchers > 0 then
+      announce(publish, beside(base, TwinName), MessageOwn) -- the message that follows is no reason to pump
+    end
+    announce(publish, base, MessageFree)
+  end
+  if stand then
+    forewarn(line, 0, publish, base, lease, microseconds())
+  end
+end
+
 -- Gives a free lock to the first waiter of the line that is reached, and tells it. A script that calls it must have written
 -- before, because Redis then refuses no later write. The lock is created before the message is sent: whatever Redis
 -- refuses, it refuses then, so that no waiter learns of a lock that it does not have. A waiter that is not reached is

@@ -18,7 +18,7 @@
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
 -- 3 the next holder stands in the line
--- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12
+-- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12, S.16
 -- for lock, spin, write
 -- with tokens for fenced, fenced write
 
@@ -140,9 +140,10 @@ end
 
 -- functions
 -- While a slot moves, a cluster does not answer whether a key is gone. What a user has no right to is not hidden, though.
-local stood = standing ~= '' and standing ~= '-'
+local stood, leads = standing ~= '' and standing ~= '-', false
 able = true
 if stood then
+  leads = freed == 0 and redis.pcall('ZRANK', KEYS[2], mine) == 0
   able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
   if side and freed ~= 1 then
@@ -150,6 +151,11 @@ if stood then
   end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
+  if leads then -- however long the lease is: the next one may not watch it yet
+    pcall(function()
+      forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), FirstTerm)), microseconds())
+    end)
+  end
   return freed
 end
 if able and type(left) == 'number' then

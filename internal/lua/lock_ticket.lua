@@ -1,36 +1,27 @@
--- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket. A repeated call returns the same.
+-- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells those who wait when the lease
+-- is over. A repeated call returns the same.
 --
 -- KEYS[1] lock       hash: holder -> count; a read-write lock also has a mode
--- KEYS[2] token      the latest token, or else the tombstones
--- KEYS[3] tombstones hash: number -> Unix ms; only if there is a token
+-- KEYS[2] line       zset: waiter -> Unix us of its arrival; the lock again if nobody stands in one
+-- KEYS[3] token      the latest token, or else the tombstones
+-- KEYS[4] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[1] next       the holder that gets the lock
 -- ARGV[2] lease      ms, of the next holder
 -- ARGV[3] number     of the next holder
--- ARGV[4] last       the holder that gives the lock up
+-- ARGV[4] base       Redisson's channel
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] last       the holder that gives the lock up
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
--- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10
--- for lock, fenced, spin, fair, fenced fair, write, fenced write
--- with tokens for fenced, fenced fair, fenced write
+-- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
+-- for lock, spin, write
+-- with tokens for fenced, fenced write
 
-local token, tombstones = KEYS[3] and KEYS[2], KEYS[3] or KEYS[2]
-local latest = token and redis.call('GET', token)
-if latest and not tonumber(latest) then
-  return redis.error_reply('ERR the fencing token is not an integer')
-end
-if redis.call('HEXISTS', tombstones, ARGV[3]) == 1 then
-  return -2
-end
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
-    return -1
-  end
-  -- Redis accepts a PEXPIRE even when it is out of memory, and then also accepts the writes that follow it.
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  redis.call('HSET', KEYS[1], ARGV[1], 1)
-  redis.call('HDEL', KEYS[1], ARGV[4])
-  return token and raise(token) or 0
+local reply, first = handOff(KEYS[1], KEYS[4] and ARGV[7] == '1' and KEYS[3], KEYS[4] or KEYS[3], ARGV[6], ARGV[1], ARGV[3], ARGV[2])
+if not first then
+  return reply
 end
 
 -- functions
-extend(KEYS[1], ARGV[2]) -- a repeated call; the lease is now at least as long as asked for
-return token and (tonumber(latest) or raise(token)) or 0
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+return reply

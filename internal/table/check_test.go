@@ -166,7 +166,7 @@ func (w *world) checkOrphan(n *name, field string) {
 		return
 	}
 	for _, f := range w.bag {
-		if !f.dead && (f.call.Args.Holder == field || f.call.Args.Channel == field) {
+		if !f.dead && (f.call.Args.Holder == field || f.call.Args.Channel == field || f.call.Args.Extra == field) {
 			return
 		}
 	}

@@ -120,6 +120,8 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notic
 		return t.onPartReply(x, r, now, n)
 	case x.phase == handing:
 		return t.onHandOverReply(x, r, now, n)
+	case x.phase == exporting && t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
+		return t.export(x, now)
 	case x.phase == exporting:
 		return t.onExportReply(x, r, now, n)
 	case x.phase == freeing && x.background:
@@ -206,11 +208,8 @@ func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *noti
 	return x.finish(nil)
 }
 
-// A lock that must stay taken for some time is parked when it is unlocked before: its holder in Redis becomes a number that nobody has.
-// Nothing renews that, and no owner can lose it, so the lock is free when the time is over. The script tells the first
-// waiter when that is.
-
-// parks decides whether the last unlock of a grant parks the lock.
+// parks decides whether the last unlock of a grant parks the lock, which has to stay taken for some time: its holder in Redis becomes a
+// number that nobody has. Nothing renews that, and no owner can lose it, so the lock is free when the time is over.
 func (t *Table) parks(g *Grant, now clock.Instant) bool {
 	if g.rare == nil || g.rare.keep <= now {
 		return false

@@ -12,9 +12,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// A hold is exported to a holder that nobody is, which only a ticket names, and adopted from there, perhaps by another process. So
-// the lock is taken all the time in between. Each of the two steps is one hand-over in Redis, so that a repeated command changes
-// nothing.
+// A hold is exported to a holder that nobody is, which only a ticket names, and adopted from there, perhaps by another process: the lock is
+// taken all the time. Each of the two steps is one hand-over in Redis, so that a repeated command changes nothing.
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
@@ -80,11 +79,10 @@ func (a *Acquisition) mayNotExport(now clock.Instant) error {
 }
 
 func (t *Table) export(x *Exit, now clock.Instant) Step {
-	x.phase, x.sent = exporting, now
-	lease := x.ticket.term.Lease
-	x.ticket.sending(lease, now)
-	call := x.ticket.inRedis().Export(x.grant.handle.Names(), x.grant.inRedis(), lease)
-	return Step{Do: Ask, Acked: true, Within: t.left(x, now), Call: call}
+	x.phase, x.sent, x.byLine = exporting, now, t.lined(x.grant.handle)
+	x.ticket.sending(x.ticket.term.Lease, now)
+	c := x.ticket.inRedis().Export(x.grant.handle.Names(), x.grant.inRedis(), x.ticket.term.Lease, x.byLine || x.grant.handle.Kind.Queues)
+	return Step{Do: Ask, Acked: true, Within: t.left(x, now), Call: c}
 }
 
 // onExportReply takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.

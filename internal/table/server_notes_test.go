@@ -24,7 +24,7 @@ const (
 
 // roles has what the scripts of the model's kinds are for. A renewal is about many names.
 var roles = func() map[*wire.Script]role {
-	all := map[*wire.Script]role{wire.Plain.ExportScript(): exports, wire.Fenced.AdoptScript(): exports}
+	all := make(map[*wire.Script]role)
 	for _, kinds := range familyKinds {
 		for _, k := range kinds {
 			all[k.Acquire], all[k.Release], all[k.Force], all[k.Count] = acquires, releases, forces, counts
@@ -33,6 +33,9 @@ var roles = func() map[*wire.Script]role {
 			}
 			if k.Park != nil {
 				all[k.Park] = parks
+			}
+			if k.HandOff != nil {
+				all[k.HandOff] = exports
 			}
 			if l := k.Line; l != nil {
 				all[l.Acquire], all[l.Yield], all[l.Release], all[l.Force], all[l.Pump] = acquires, acquires, releases, forces, pumps
@@ -114,15 +117,15 @@ func (s *server) repeats(field string) {
 // comes notes a new holder.
 func (s *server) comes(c *wire.Call, role role, r wire.Reply, field string, before *view) {
 	b := birth{epoch: s.epoch, token: s.token, lastly: s.world()}
-	switch last := text(c.Args.Channel); role {
+	switch role {
 	case handsOver:
-		old := s.born[last]
+		old := s.born[text(c.Args.Channel)]
 		b.epoch, b.chain, b.lastly = old.epoch, old.chain+1, old.lastly
 		if i := s.line.index(field); i >= 0 {
 			s.line.waiters[i].late = true
 		}
 	case exports:
-		b.epoch, s.quiet = s.born[last].epoch, true
+		b.epoch, s.quiet = s.born[text(c.Args.Extra)].epoch, c.Keys[0] == c.Keys[1] // then nobody in the line is told when it ends
 	case parks:
 		s.kept[text(c.Args.Extra)] = s.world().Add(millis(c.Args.Millis))
 		s.quiet = len(c.Keys) == 1 // nobody is told when it ends

@@ -176,8 +176,8 @@ func (a *Attempt) tellUnset() {
 func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = adopting, now, t.forcings
-	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
+	a.phase, a.sent, a.forcings, a.byLine = adopting, now, t.forcings, t.lined(a.Handle)
+	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease, a.byLine || a.Handle.Kind.Queues)}
 	s.Outlives, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s
@@ -187,6 +187,9 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 // of itself.
 func (t *Table) onAdoptReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g, err := a.grant, r.Err
+	if t.refusesLine(a.Handle, a.byLine, err, now, n) {
+		return t.adopt(a, now)
+	}
 	if err == nil && r.Acquired() {
 		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)
 		if got == nil {

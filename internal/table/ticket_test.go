@@ -22,7 +22,7 @@ func TestAnExportWithoutAReply(t *testing.T) {
 	var x Exit
 	s := table.Export(&x, a, time.Second, nil, start, &n)
 	require.Equal(t, Ask, s.Do)
-	ticket, last := s.Call.Args.Holder, s.Call.Args.Channel
+	ticket, last := s.Call.Args.Holder, s.Call.Args.Extra
 	require.ErrorIs(t, a.Err(start), fault.ErrNotHeld, "the hold is over before anybody can have the lock")
 	s = table.SettleRelease(&x, wire.Reply{N: -1, Err: errSilence}, start, &n)
 	require.Equal(t, Done, s.Do)

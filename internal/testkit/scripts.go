@@ -8,7 +8,7 @@ import (
 func scriptsOf(k *wire.Kind) map[string]*wire.Script {
 	return map[string]*wire.Script{
 		"acquire": k.Acquire, "count": k.Count, "release": k.Release, "renew": k.Renew, "force": k.Force, "inspect": k.Inspect,
-		"handOver": k.HandOver, "park": k.Park, "export": k.ExportScript(), "adopt": k.AdoptScript(),
+		"handOver": k.HandOver, "park": k.Park, "export": k.HandOff, "adopt": k.HandOff,
 	}
 }
 

@@ -85,6 +85,23 @@ var fairVectors = []struct{ claim, lines string }{
 		park fair 9 50000 1 = 1
 		release fair 2 0 2 = 0 -> {u:9:0} 50000, [u:-3|20000 60000] ! redisson_lock__channel:@:u:-3 9 3 50000
 	`},
+	{"a ticket, and who adopts it, tell the first waiter when their leases end", `
+		acquire fenced_fair 1 60000 60000 20000 = new token -> {u:1:1} 60000
+		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
+		export fenced_fair 9 50000 1 = 0 -> {u:9:1} 50000, [u:-2|20000 60000] ! redisson_lock__channel:@:u:-2 9 2 50000
+		export fenced_fair 9 50000 1 = 0
+		export fenced_fair 8 70000 9 = 0 -> {u:8:1} 70000, [u:-2|20000 60000] ! redisson_lock__channel:@:u:-2 9 2 70000
+		adopt fenced_fair 7 40000 8 = new token -> {u:7:1} 40000, [u:-2|20000 60000] ! redisson_lock__channel:@:u:-2 9 2 40000
+		adopt fenced_fair 7 40000 8 = same token
+		adopt fenced_fair 6 40000 8 = -1
+	`},
+	{"who comes behind a waiter that nobody reaches watches the lease, and who comes behind one that lives does not", `
+		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
+		acquire fair 9 30000 100000 20000 = wait 60000 -> {u:1:1} 60000, [u:-9|20000 100000]
+		acquire fair 2 30000 100000 20000 = wait 60000 -> {u:1:1} 60000, [u:-9|20000 100000 u:-2|20000 100000]
+		release fair 9 0 9 = 0 -> {u:1:1} 60000, [u:-2|20000 100000] ! redisson_lock__channel:@:u:-2 9 2 60000
+		acquire fair 3 30000 100000 20000 = wait 100000 -> {u:1:1} 60000, [u:-2|20000 100000 u:-3|20000 100000]
+	`},
 	{"a waiter that asks again learns that it was removed", `
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
 		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
@@ -182,16 +199,28 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 	return reply
 }
 
-// park runs the script that keeps a lock. The words are the number that nobody is, the ms, and the number of the holder.
-func (g *golden) park(kind *wire.Kind, words []string) string {
+// replace runs a script that puts another holder in the place of the last one. The words are the number of the one, its ms, and the number of
+// the other.
+func (g *golden) replace(script string, kind *wire.Kind, words []string) string {
 	var numbers [3]int64
 	for i, word := range words {
 		numbers[i], _ = strconv.ParseInt(word, 10, 64)
 	}
 	names := wire.NewNames(kind, g.name, g.client.ID())
-	park, last := wire.NewHolder(kind, names, g.client.ID(), numbers[0]), wire.NewHolder(kind, names, g.client.ID(), numbers[2])
-	r, err := runCall(g.rdb, park.Park(names, &last, millis(numbers[1]), true))
+	next, last := wire.NewHolder(kind, names, g.client.ID(), numbers[0]), wire.NewHolder(kind, names, g.client.ID(), numbers[2])
+	call, lease := next.Park, millis(numbers[1])
+	if script == "export" {
+		call = next.Export
+	}
+	c := call(names, &last, lease, true)
+	if script == "adopt" {
+		c = next.Adopt(names, last.Field, lease, true)
+	}
+	r, err := runCall(g.rdb, c)
 	require.NoError(g, err)
+	if script == "adopt" && kind.Tokens && r.N >= 0 {
+		return g.issued(r.N)
+	}
 	return strconv.FormatInt(r.N, 10)
 }
 

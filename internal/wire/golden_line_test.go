@@ -61,6 +61,22 @@ var lineVectors = []struct{ claim, lines string }{
 		park spin 9 2000 1 = 1
 		park lock 8 50000 9 = 1 -> {u:8:0} 50000, line [u:2|30000 u:3|20000 #w]
 	`},
+	{"a ticket, and who adopts it, tell the first waiter when their leases end, if that is soon, and who leaves tells the next one", `
+		stand fenced 1 60000 0 = new token -> {u:1:1} 60000
+		stand lock 2 30000 30000 = wait 60000, 0 ahead, watch -> {u:1:1} 60000, line [u:2|30000 #w]
+		stand lock 3 30000 20000 = wait 60000, 1 ahead -> {u:1:1} 60000, line [u:2|30000 u:3|20000 #w]
+		stand lock 4 30000 10000 = wait 60000, 2 ahead -> {u:1:1} 60000, line [u:2|30000 u:3|20000 u:4|10000 #w]
+		export fenced 9 50000 1 = 0 -> {u:9:1} 50000, line [u:2|30000 u:3|20000 u:4|10000 #w]
+		adopt fenced 8 2000 9 = new token -> {u:8:1} 10000, line [u:2|30000 u:3|20000 u:4|10000 #w] ! redisson_lock__channel:@:u 9 2 10000
+		adopt fenced 8 2000 9 = same token
+		give lock 4 0 10000 = 0 -> {u:8:1} 10000, line [u:2|30000 u:3|20000 #w]
+		give lock 2 0 30000 = 0 -> {u:8:1} 10000, line [u:3|20000 #w] ! redisson_lock__channel:@:u 9 3 10000
+	`},
+	{"a ticket of a writer, too", `
+		stand write 1 60000 0 = 0 -> {mode:write u:1:write:1} 60000
+		stand write 2 30000 30000 = wait 60000, 0 ahead, watch -> {mode:write u:1:write:1} 60000, line [u:2:write|30000 #w]
+		export write 9 2000 1 = 0 -> {mode:write u:9:write:1} 10000, line [u:2:write|30000 #w] ! redisson_rwlock:@:u 9 2 10000
+	`},
 	{"the next holder of the process comes behind the waiters", `
 		stand lock 1 60000 0 = 0 -> {u:1:1} 60000
 		give lock 1 0 0 2 40000 20000 = freed, to next -> {u:2:1} 40000

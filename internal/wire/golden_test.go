@@ -129,8 +129,8 @@ func (g *golden) do(call string) string {
 	switch {
 	case script == "renew":
 		return g.renew(kind, args)
-	case script == "park":
-		return g.park(wire.Kinds[kind], args)
+	case script == "park", script == "export", script == "adopt":
+		return g.replace(script, wire.Kinds[kind], args)
 	case strings.HasSuffix(kind, "fair") && script != "count":
 		return g.inQueue(script, wire.Kinds[kind], args)
 	}

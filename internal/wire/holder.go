@@ -114,10 +114,8 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 // tells says that the first one of those who wait in Redis is told when the time is over.
 func (h *Holder) Park(n *Names, last *Holder, left time.Duration, tells bool) Call {
 	c := Call{Script: h.kind.Park, Keys: n.Keys[:1], Args: h.args(left, cmp.Or(n.base, n.Boxed), last.Field)}
-	if tells && h.kind.Queues {
-		c.Keys = c.Script.Of(n.Keys)
-	} else if tells {
-		c.Keys = c.Script.Of(n.LineKeys)
+	if tells {
+		c.Keys = c.Script.Of(n.queued())
 	}
 	return c
 }

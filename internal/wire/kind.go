@@ -16,8 +16,8 @@ type Kind struct {
 	Acquire, Count, Release, Renew, Force, Inspect *Script
 	HandOver                                       *Script // nil means that it is not handed over within a process
 
-	// Park keeps it taken after its release. Nil means that it cannot be.
-	Park *Script
+	// Park keeps it taken after its release, and HandOff hands it to another process. Nil means that it cannot be.
+	Park, HandOff *Script
 
 	// Line has the scripts by which the kind stands in the line. Nil means that it never does.
 	Line *Line
@@ -116,6 +116,7 @@ var (
 		Force:    lockForce,
 		Inspect:  lockInspect,
 		Park:     lockPark,
+		HandOff:  lockHandOff,
 		HandOver: lockHandOver,
 		Lazy:     true,
 		Fenced:   Fenced,
@@ -132,6 +133,7 @@ var (
 		Force:    lockForce,
 		Inspect:  lockInspect,
 		Park:     lockPark,
+		HandOff:  fencedHandOff,
 		HandOver: fencedHandOver,
 		Tokens:   true,
 		Keys:     []string{tokenKey},
@@ -148,6 +150,7 @@ var (
 		Force:      lockForce,
 		Inspect:    lockInspect,
 		Park:       lockPark,
+		HandOff:    lockHandOff,
 		FirstDelay: time.Millisecond,
 		MaxDelay:   128 * time.Millisecond,
 		Line:       plainLine,
@@ -162,6 +165,7 @@ var (
 		Force:   fairForce,
 		Inspect: lockInspect,
 		Park:    fairPark,
+		HandOff: fairHandOff,
 		Fenced:  FencedFair,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey},
 		Channel: lua.LockChannel,
@@ -177,6 +181,7 @@ var (
 		Force:   fencedFairForce,
 		Inspect: lockInspect,
 		Park:    fairPark,
+		HandOff: fencedFairHandOff,
 		Tokens:  true,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey, tokenKey},
 		Channel: lua.LockChannel,
@@ -207,6 +212,7 @@ var (
 		Renew:       lockRenew,
 		Force:       lockForce,
 		Inspect:     writeInspect,
+		HandOff:     lockHandOff,
 		HandOver:    lockHandOver,
 		Lazy:        true,
 		Fenced:      FencedWrite,
@@ -226,6 +232,7 @@ var (
 		Renew:       lockRenew,
 		Force:       lockForce,
 		Inspect:     writeInspect,
+		HandOff:     fencedHandOff,
 		HandOver:    fencedHandOver,
 		Tokens:      true,
 		Keys:        []string{tokenKey},

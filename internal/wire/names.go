@@ -84,6 +84,14 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	return n
 }
 
+// queued returns the keys of a lock with those of the queue or the line where its waiters may stand.
+func (n *Names) queued() []any {
+	if n.LineKeys != nil {
+		return n.LineKeys
+	}
+	return n.Keys
+}
+
 // Base returns Redisson's channel of a lock that may have a line. Empty means that its kind never has one.
 func (n *Names) Base() string {
 	base, _ := n.base.(string)

@@ -22,11 +22,11 @@ var (
 	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.LockPark)
-	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
+	lockHandOff  = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
 	fencedAcquire  = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
-	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockTicket)
+	fencedHandOff  = newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.FencedLockTicket)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockHandover)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
@@ -35,10 +35,12 @@ var (
 	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
 	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FairForce)
 	fairPark    = newScript(Script{Keys: 4, Argv: 6, Announces: true, Judges: true}, lua.FairPark)
+	fairHandOff = newScript(Script{Keys: 4, Argv: 7, Announces: true, Judges: true}, lua.FairTicket)
 
 	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
 	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)
 	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FencedFairForce)
+	fencedFairHandOff = newScript(Script{Keys: 5, Argv: 7, Announces: true, Judges: true}, lua.FencedFairTicket)
 
 	readAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)

@@ -69,7 +69,7 @@ func TestKindsOfScripts(t *testing.T) {
 			line = new(wire.Line)
 		}
 		for _, s := range []*wire.Script{
-			k.Acquire, k.Count, k.Release, k.Renew, k.Force, k.Inspect, k.HandOver, k.Park, k.ExportScript(), k.AdoptScript(),
+			k.Acquire, k.Count, k.Release, k.Renew, k.Force, k.Inspect, k.HandOver, k.Park, k.HandOff,
 			line.Acquire, line.Yield, line.Release, line.Force, line.Pump, line.Inquire,
 		} {
 			if s != nil && !slices.Contains(kinds[s.Digest], k.Name()) {

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,31 +12,14 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// A hold is handed to another process through a holder that nobody is: Export hands the lock over to it, and Adopt hands it over
-// from there. A ticket names that holder.
+// A hold is handed to another process through a holder that nobody is, which a ticket names: Export gives it the lock, and Adopt takes it.
 
 // ticketPrefix begins a ticket: what it is, and the version of the rest, which is the name of the kind, the field of the holder and
 // the name of the lock in Redis, separated by zero bytes, in base64.
 const ticketPrefix = "rlock-ticket-1."
 
 // HasTickets reports whether a hold of the kind can be handed to another process. Readers and permits are several at a time.
-func (k *Kind) HasTickets() bool { return k.Side == MainSide }
-
-// ExportScript returns the script of [Holder.Export], or nil.
-func (k *Kind) ExportScript() *Script {
-	if !k.HasTickets() {
-		return nil
-	}
-	return lockTicket
-}
-
-// AdoptScript returns the script of [Holder.Adopt], or nil.
-func (k *Kind) AdoptScript() *Script {
-	if k.HasTickets() && k.Tokens {
-		return fencedTicket
-	}
-	return k.ExportScript()
-}
+func (k *Kind) HasTickets() bool { return k.HandOff != nil }
 
 // Ticket returns the ticket of the holder of a lock, given its name in Redis.
 func (h *Holder) Ticket(name string) string {
@@ -82,18 +67,18 @@ func (k *Kind) isField(text string) bool {
 }
 
 // Export returns the call that makes it the holder instead of the last one, until somebody adopts it or the lease ends. It draws no
-// token.
-func (h *Holder) Export(n *Names, last *Holder, lease time.Duration) Call {
-	all := h.keys(n)
-	return Call{Script: h.kind.ExportScript(), Keys: []any{all[0], all[len(all)-1]}, Args: h.args(lease, last.Field, nil)}
+// token. tells says that the first one of those who wait in Redis is told when the lease ends.
+func (h *Holder) Export(n *Names, last *Holder, lease time.Duration, tells bool) Call {
+	c := Call{Script: h.kind.HandOff, Keys: n.queued(), Args: h.args(lease, cmp.Or(n.base, n.Boxed), last.Field)}
+	if !tells {
+		c.Keys = slices.Replace(slices.Clone(c.Keys), 1, 2, c.Keys[0])
+	}
+	return c
 }
 
 // Adopt returns the call that makes it the holder instead of that of a ticket. It draws a token, if the kind has tokens.
-func (h *Holder) Adopt(n *Names, field string, lease time.Duration) Call {
-	all := h.keys(n)
-	c := Call{Script: h.kind.AdoptScript(), Keys: []any{all[0], all[len(all)-1]}, Args: h.args(lease, field, nil)}
-	if h.kind.Tokens {
-		c.Keys = []any{all[0], all[len(all)-2], all[len(all)-1]} // the key of the tokens comes last but one
-	}
+func (h *Holder) Adopt(n *Names, field any, lease time.Duration, tells bool) Call {
+	c := h.Export(n, &Holder{Field: field}, lease, tells)
+	c.Args.Other = "1"
 	return c
 }

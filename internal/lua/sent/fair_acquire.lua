@@ -1,4 +1,4 @@
--- 867e97463217aa6c94220116bf989d0ab8d7fdbb fair_acquire
+-- 4f2d31cea105e87b7bd36a8efec9b1a97aeef1ba fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -61,7 +61,10 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
       if score and string.find(last, ':-', 1, true) and (string.byte(last, -1) == 125) == braced then
-        hint, ahead = wait, tonumber(score)
+        local listen = redis.pcall('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2]
+        if listen and listen > 0 then
+          hint, ahead = wait, tonumber(score)
+        end
       end
     end
   end

@@ -1,8 +1,8 @@
--- ac8f8e7dd348bb60793edf7741973207e85f48cf fair_park
+-- e5f78c2e3224563d4671d1248497e6838c9b5a56 fair_park
 -- Generated from ../fair_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells the first waiter that is reached when that is
--- over: the lease that it knows of may end later. A repeated call changes nothing.
+-- over. A repeated call changes nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
 -- KEYS[2] queue      list of waiters, the first one first; absent, as are the following, if nobody is told
@@ -14,15 +14,21 @@
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[6] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
--- keeps rules A.6, Q.2
+-- keeps rules A.6, Q.2, S.17
 -- for fair, fenced fair
 
-if redis.call('HEXISTS', KEYS[1], ARGV[6]) == 0 then
+local function replace(lock, last, next, count, lease)
+  if redis.call('HEXISTS', lock, last) == 0 then
+    return false
+  end
+  redis.call('PEXPIRE', lock, lease)
+  redis.call('HSET', lock, next, count)
+  redis.call('HDEL', lock, last)
+  return true
+end
+if not replace(KEYS[1], ARGV[6], ARGV[1], 0, ARGV[2]) then
   return redis.call('HEXISTS', KEYS[1], ARGV[1])
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('HSET', KEYS[1], ARGV[1], 0)
-redis.call('HDEL', KEYS[1], ARGV[6])
 if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
   return 1
 end
@@ -109,7 +115,8 @@ local function alert(q, place, client, lease)
     end
   end
 end
-pcall(function()
-  alert(fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], true, ARGV[4], ARGV[5]), 0, nil, ARGV[2])
-end)
+local function alertFirst(lock, queue, deadlines, seats, channel, publish, lease)
+  alert(fairLock(lock, queue, deadlines, seats, true, channel, publish), 0, nil, lease)
+end
+pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
 return 1

@@ -1,4 +1,4 @@
--- 9957f6a1a8c437987938891df5279ea667a1f2c2 fenced_fair_acquire
+-- 774d49d95d4cda6236538aa947d3424e85c8e641 fenced_fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -71,7 +71,10 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
       if score and string.find(last, ':-', 1, true) and (string.byte(last, -1) == 125) == braced then
-        hint, ahead = wait, tonumber(score)
+        local listen = redis.pcall('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2]
+        if listen and listen > 0 then
+          hint, ahead = wait, tonumber(score)
+        end
       end
     end
   end

@@ -1,4 +1,4 @@
--- 9a8ecaac7fb68ba07b4affae0c69d7c5d8d2486c fenced_line_release
+-- 74e8fd9bdbb5d521a9b4a65c6ee55e4386387319 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -21,7 +21,7 @@
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
 -- 3 the next holder stands in the line
--- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12
+-- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12, S.16
 -- with tokens for fenced, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])
@@ -497,9 +497,10 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
   end
   return {freed and 1 or 0, now, what, what == 2 and drawn or 0, watch, others}
 end
-local stood = standing ~= '' and standing ~= '-'
+local stood, leads = standing ~= '' and standing ~= '-', false
 able = true
 if stood then
+  leads = freed == 0 and redis.pcall('ZRANK', KEYS[2], mine) == 0
   able, reply = pcall(forget, KEYS[2], mine)
   able = able or not denied(reply)
   if side and freed ~= 1 then
@@ -507,6 +508,11 @@ if stood then
   end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
+  if leads then
+    pcall(function()
+      forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), 3000)), microseconds())
+    end)
+  end
   return freed
 end
 if able and type(left) == 'number' then

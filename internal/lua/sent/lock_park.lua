@@ -1,28 +1,30 @@
--- 6b70c9729eb72e79b701721353db5bcd6e753454 lock_park
+-- 2ca390ca5055c6e1aeca90d9508167783188d30a lock_park
 -- Generated from ../lock_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
--- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells the first waiter of the line that is reached
--- when that is over, if it is soon: the lease that it knows of may end later. A repeated call changes nothing.
+-- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells those who wait when that is over. A repeated call changes nothing.
 --
 -- KEYS[1] lock  hash: holder -> count
--- KEYS[2] line  zset: waiter -> Unix us of its arrival; absent if nobody is told
+-- KEYS[2] line  zset: waiter -> Unix us of its arrival; absent if nobody stands in one
 -- ARGV[1] park  the holder that nobody is
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] base     Redisson's channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
--- keeps rules A.6, Q.2
+-- keeps rules A.6, Q.2, S.17
 -- for lock, fenced, spin
 
-if redis.call('HEXISTS', KEYS[1], ARGV[6]) == 0 then
-  return redis.call('HEXISTS', KEYS[1], ARGV[1])
+local function replace(lock, last, next, count, lease)
+  if redis.call('HEXISTS', lock, last) == 0 then
+    return false
+  end
+  redis.call('PEXPIRE', lock, lease)
+  redis.call('HSET', lock, next, count)
+  redis.call('HDEL', lock, last)
+  return true
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('HSET', KEYS[1], ARGV[1], 0)
-redis.call('HDEL', KEYS[1], ARGV[6])
-if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
-  return 1
+if not replace(KEYS[1], ARGV[6], ARGV[1], 0, ARGV[2]) then
+  return redis.call('HEXISTS', KEYS[1], ARGV[1])
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -41,6 +43,14 @@ local function microseconds()
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 local function marks(member)
   local first = string.byte(member)
@@ -62,7 +72,20 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-pcall(function()
-  forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], microseconds())
-end)
+local function tellEnd(line, publish, base, lease)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, '0')
+  end
+  if stand then
+    forewarn(line, 0, publish, base, lease, microseconds())
+  end
+end
+pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2])
 return 1

@@ -1,38 +1,117 @@
--- ab806a8db0a59ee93370e39be01d6067f4c38ba5 lock_ticket
+-- 242cfa27ea8a3929a6e7407bbf0ca65aca573bf5 lock_ticket
 -- Generated from ../lock_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
 --
--- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket. A repeated call returns the same.
+-- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells those who wait when the lease
+-- is over. A repeated call returns the same.
 --
 -- KEYS[1] lock       hash: holder -> count; a read-write lock also has a mode
--- KEYS[2] token      the latest token, or else the tombstones
--- KEYS[3] tombstones hash: number -> Unix ms; only if there is a token
+-- KEYS[2] line       zset: waiter -> Unix us of its arrival; the lock again if nobody stands in one
+-- KEYS[3] token      the latest token, or else the tombstones
+-- KEYS[4] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[1] next       the holder that gets the lock
 -- ARGV[2] lease      ms, of the next holder
 -- ARGV[3] number     of the next holder
--- ARGV[4] last       the holder that gives the lock up
+-- ARGV[4] base       Redisson's channel
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] last       the holder that gives the lock up
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
--- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10
--- for lock, fenced, spin, fair, fenced fair, write, fenced write
+-- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
+-- for lock, spin, write
 
-local token, tombstones = KEYS[3] and KEYS[2], KEYS[3] or KEYS[2]
-local latest = token and redis.call('GET', token)
-if latest and not tonumber(latest) then
-  return redis.error_reply('ERR the fencing token is not an integer')
-end
-if redis.call('HEXISTS', tombstones, ARGV[3]) == 1 then
-  return -2
-end
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
-  if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
-    return -1
-  end
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  redis.call('HSET', KEYS[1], ARGV[1], 1)
-  redis.call('HDEL', KEYS[1], ARGV[4])
-  return token and raise(token) or 0
-end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
-extend(KEYS[1], ARGV[2])
-return token and (tonumber(latest) or raise(token)) or 0
+local function replace(lock, last, next, count, lease)
+  if redis.call('HEXISTS', lock, last) == 0 then
+    return false
+  end
+  redis.call('PEXPIRE', lock, lease)
+  redis.call('HSET', lock, next, count)
+  redis.call('HDEL', lock, last)
+  return true
+end
+local function handOff(lock, token, tombstones, last, next, number, lease)
+  local latest = token and redis.call('GET', token)
+  if latest and not tonumber(latest) then
+    return redis.error_reply('ERR the fencing token is not an integer')
+  end
+  if redis.call('HEXISTS', tombstones, number) == 1 then
+    return -2
+  end
+  if replace(lock, last, next, 1, lease) then
+    return token and raise(token) or 0, true
+  end
+  if redis.call('HEXISTS', lock, next) == 0 then
+    return -1
+  end
+  extend(lock, lease)
+  return token and (tonumber(latest) or raise(token)) or 0
+end
+local reply, first = handOff(KEYS[1], KEYS[4] and ARGV[7] == '1' and KEYS[3], KEYS[4] or KEYS[3], ARGV[6], ARGV[1], ARGV[3], ARGV[2])
+if not first then
+  return reply
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function beside(base, what)
+  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function marks(member)
+  local first = string.byte(member)
+  return first == 33 or first == 35
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function forewarn(line, place, publish, base, lease, now)
+  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
+    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
+    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
+      return
+    end
+    local client, number = string.match(behind[1], '^(.-):(%d+)')
+    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
+      return
+    end
+  end
+end
+local function tellEnd(line, publish, base, lease)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, '0')
+  end
+  if stand then
+    forewarn(line, 0, publish, base, lease, microseconds())
+  end
+end
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+return reply

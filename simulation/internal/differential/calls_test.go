@@ -56,9 +56,9 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	case 8:
 		return g.when(k.HasTickets(), func() wire.Call {
 			if g.one(2) {
-				return h.Export(n, last, g.lease())
+				return h.Export(n, last, g.lease(), k.Queues || g.one(2))
 			}
-			return h.Adopt(n, fmt.Sprint(last.Field), g.lease())
+			return h.Adopt(n, last.Field, g.lease(), k.Queues || g.one(2))
 		})
 	case 9:
 		return g.when(k.Inspect != nil, func() wire.Call {

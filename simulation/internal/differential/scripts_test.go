@@ -54,8 +54,6 @@ func scripts() []script {
 		if k.Line != nil {
 			addFields(k.Name()+" line ", reflect.ValueOf(k.Line).Elem(), add)
 		}
-		add(k.Name()+" export", k.ExportScript())
-		add(k.Name()+" adopt", k.AdoptScript())
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Others)) {
 		add(name, wire.Others[name])

@@ -339,11 +339,7 @@ func (w *worker) leaves(h *holder, err error) {
 		}
 	}
 	if h.atLeast > 0 && err == nil {
-		h.of.untold = time.Now().Add(h.atLeast)
-		// Nobody is told when that is over, and the lease that waiters know of may be longer, or a clock that steps has it last for longer.
-		if w.Broadcast || len(w.Denied) > 0 || slices.Contains(w.Nemeses, nemesisClock) {
-			h.of.untold = h.of.untold.Add(35 * time.Second)
-		}
+		h.of.untold = w.toldBy(time.Now().Add(h.atLeast))
 	}
 	if !errors.Is(err, rlock.ErrLost) {
 		return
@@ -354,6 +350,15 @@ func (w *worker) leaves(h *holder, err error) {
 	if h.lease == 0 && !w.Unsafe {
 		w.checks().Lost(w.believes(h.of, h), h.of.name, err, excused)
 	}
+}
+
+// toldBy returns until when waiters need not notice that a lock is free whose lease was made to end at a moment. Where the user may not tell them,
+// they may know of a longer lease, or a clock that steps has it last for longer.
+func (r *run) toldBy(ends time.Time) time.Time {
+	if len(r.Denied) > 0 || slices.Contains(r.Nemeses, nemesisClock) {
+		return ends.Add(35 * time.Second)
+	}
+	return ends
 }
 
 // unlocked judges an unlock, given the error of the hold and its deadline before it.

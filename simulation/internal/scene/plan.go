@@ -120,12 +120,11 @@ func (w *worker) draw(t *target) plan {
 	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
-	told := w.FairWait == 0 || !t.fair() // no message tells those who wait when a ticket that nobody adopts is over
 	switch k := w.leans(w.random.IntN(100)); {
 	case k < ticketsFrom && single:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
 		w.cutsItFine(&p)
-	case k < againFrom && told && (single && !p.bare || t.shares() && !p.reads):
+	case k < againFrom && (single && !p.bare || t.shares() && !p.reads):
 		p.ticket = w.ticketLease()
 	case k < extendsFrom && !t.counts() && !t.group():
 		p.again = true
@@ -137,10 +136,15 @@ func (w *worker) draw(t *target) plan {
 	return p
 }
 
+// unwanted is how long a ticket is good at most that nobody adopts.
+const unwanted = 4 * time.Second
+
 // ticketLease draws how long a ticket is good. If its owner may die, others wait for it.
 func (w *worker) ticketLease() time.Duration {
 	all := []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}
 	switch {
+	case !w.loses() && w.one(3):
+		return 50*time.Millisecond + w.upTo(unwanted-50*time.Millisecond)
 	case w.leavesLocks():
 		all = all[:2]
 	case w.loses():

@@ -270,9 +270,11 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	w.mu.Lock()
 	h.of.ticketed = field
 	w.mu.Unlock()
-	time.Sleep(w.upTo(time.Second))
+	if h.ticket > unwanted {
+		time.Sleep(w.upTo(time.Second))
+	}
 	all := w.alive()
-	if len(all) == 0 || w.dead() {
+	if len(all) == 0 || w.dead() || h.ticket <= unwanted {
 		return w.adopted(h, nil, w.process, nil, began, 0)
 	}
 	heir := all[w.random.IntN(len(all))]
@@ -322,10 +324,13 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		}
 		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
-		h.of.untold = exported.Add(h.ticket) // until then, nobody may have the lock, but only the ticket has it
-		h.of.unadopted = h.of.untold
+		if ends := exported.Add(h.ticket); time.Now().Before(ends) { // otherwise there may be a ticket of somebody else by now
+			h.of.untold = w.toldBy(ends) // until then, nobody may have the lock, but only the ticket has it
+			h.of.unadopted = h.of.untold
+		}
 		return nil
 	}
+	h.of.untold = time.Time{}
 	h.p, h.ends, h.err, h.since, h.renewed = heir, false, hold.Err, time.Now(), 0
 	h.ctx, h.deadline, h.term = hold.Context(), hold.Deadline(), hold.Deadline
 	w.trace.Note("%v received %s of %v", heir, h.of.name, w.process)

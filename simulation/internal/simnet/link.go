@@ -170,7 +170,7 @@ func (l *Link) delay(event ...string) time.Duration {
 }
 
 // seldom are the scripts that are sent seldom: not those for each turn of an owner, and to renew its lease.
-var seldom = []string{"count", "handover", "park", "export", "adopt", "pump", "inquire", "force"}
+var seldom = []string{"count", "handover", "park", "handoff", "pump", "inquire", "force"}
 
 // at returns the faults for commands.
 func (f *Faults) at(cmds [][]string) *Faults {

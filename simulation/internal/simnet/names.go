@@ -35,8 +35,6 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Kinds)) {
 		k := wire.Kinds[name]
-		add("export", k.ExportScript())
-		add("adopt", k.AdoptScript())
 		if fields(k); k.Line != nil {
 			fields(k.Line)
 		}

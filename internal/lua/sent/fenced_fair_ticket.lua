@@ -1,0 +1,154 @@
+-- c72346b768f05b310daa8c8672a9738df4ea8ccf fenced_fair_ticket
+-- Generated from ../fair_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells the first waiter that is
+-- reached when the lease is over. A repeated call returns the same.
+--
+-- KEYS[1] lock       hash: holder -> count
+-- KEYS[2] queue      list of waiters, the first one first
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which Redisson counts it as dead
+-- KEYS[4] seats      hash: waiter -> number|ms of the lease that a script may give to it, and |t if it needs a token
+-- KEYS[5] token      the latest token, or else the tombstones
+-- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
+-- ARGV[1] next       the holder that gets the lock
+-- ARGV[2] lease      ms, of the next holder
+-- ARGV[3] number     of the next holder
+-- ARGV[4] channel    prefix; each waiter listens on a channel of its own
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[6] last       the holder that gives the lock up
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
+-- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
+-- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
+-- with tokens for fenced fair
+
+local function extend(key, lease)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
+end
+local function raise(key)
+  local time = redis.call('TIME')
+  local token = redis.call('INCR', key)
+  local now = time[1] * 1000000 + time[2]
+  if token < now then
+    token = now
+    redis.call('SET', key, string.format('%.0f', token))
+  end
+  return token
+end
+local function replace(lock, last, next, count, lease)
+  if redis.call('HEXISTS', lock, last) == 0 then
+    return false
+  end
+  redis.call('PEXPIRE', lock, lease)
+  redis.call('HSET', lock, next, count)
+  redis.call('HDEL', lock, last)
+  return true
+end
+local function handOff(lock, token, tombstones, last, next, number, lease)
+  local latest = token and redis.call('GET', token)
+  if latest and not tonumber(latest) then
+    return redis.error_reply('ERR the fencing token is not an integer')
+  end
+  if redis.call('HEXISTS', tombstones, number) == 1 then
+    return -2
+  end
+  if replace(lock, last, next, 1, lease) then
+    return token and raise(token) or 0, true
+  end
+  if redis.call('HEXISTS', lock, next) == 0 then
+    return -1
+  end
+  extend(lock, lease)
+  return token and (tonumber(latest) or raise(token)) or 0
+end
+local reply, first = handOff(KEYS[1], KEYS[6] and ARGV[7] == '1' and KEYS[5], KEYS[6] or KEYS[5], ARGV[6], ARGV[1], ARGV[3], ARGV[2])
+if not first or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
+  return reply
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local function deliver(publish, channel, message)
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+end
+local function ours(waiter)
+  return string.find(waiter, ':-', 1, true)
+end
+local function foreign(waiter)
+  return ours(waiter) and (string.byte(waiter, -1) == 125) ~= (string.find(KEYS[1], '^{[^{]*}$') ~= nil)
+end
+local function first(queue, from)
+  local place, size = from or 0, 1
+  while true do
+    local waiters = redis.call('LRANGE', queue, place, place + size - 1)
+    for i, waiter in ipairs(waiters) do
+      if not foreign(waiter) then
+        return waiter, place + i - 1
+      end
+    end
+    if #waiters < size then
+      return false
+    end
+    place, size = place + size, 64
+  end
+end
+local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
+  local micros = microseconds()
+  return {
+    lock = lock, queue = queue, deadlines = deadlines, seats = seats, token = token, channel = channel, publish = publish,
+    micros = micros, now = math.floor(micros / 1000),
+  }
+end
+local function sitter(seats, waiter)
+  local entry = redis.pcall('HGET', seats, waiter)
+  if type(entry) == 'string' then
+    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
+  end
+end
+local function grantable(q, term, wants)
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+end
+local function reach(q, waiter)
+  if q.publish == 'NODE' or q.publish == 'BOTH' then
+    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+    return nil
+  end
+  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
+  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+end
+local function alert(q, place, client, lease)
+  for _ = 1, 16 do
+    local waiter, at = first(q.queue, place)
+    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+      return
+    end
+    place = at + 1
+    local number, term, wants = sitter(q.seats, waiter)
+    local receivers
+    if grantable(q, term, wants) then
+      receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
+    else
+      receivers = reach(q, waiter)
+    end
+    if receivers ~= 0 then
+      return
+    end
+  end
+end
+local function alertFirst(lock, queue, deadlines, seats, channel, publish, lease)
+  alert(fairLock(lock, queue, deadlines, seats, true, channel, publish), 0, nil, lease)
+end
+pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
+return reply
