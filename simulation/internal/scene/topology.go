@@ -120,6 +120,10 @@ func (s strike) regroup(what string) {
 	case nemesisSwitch:
 		known := s.upTo(outage)
 		s.disturb(known + 12*time.Second)
+		if slices.Contains(s.Nemeses, nemesisClock) { // the next master's clock says other moments, so that leases may end earlier
+			s.isForgetting()
+			defer s.hasForgotten()
+		}
 		s.group.Switch(s.on, known)
 		time.Sleep(known + 4*time.Second)
 	case nemesisSlot:
