@@ -210,8 +210,8 @@ func (c *connection) ordered(s *session, err *fault.Error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
-		if s.connected = true; !s.spoke {
-			s.heard, s.spoke = clock.Now(), true // the server answered the handshake
+		if !s.connected {
+			s.heard, s.spoke, s.connected = clock.Now(), true, true // the server answered the handshake
 		}
 		return
 	}

@@ -171,6 +171,32 @@ func TestABrokenSessionIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// TestASessionThatConnectsAgainIsNotSilent has the keeper connect again shortly before the session would be silent for too long. Its reader may not
+// read for a second, because it pauses after an error, or the confirmation is slow. Messages may lie there already, which a new session would miss.
+func TestASessionThatConnectsAgainIsNotSilent(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		s, _ := f.driver.latest()
+		s.receives(driver.Other, "", network())
+		f.driver.set(func() { s.silent = true })
+		f.after(deadAfter - keeperTick)
+		f.listen("b")
+		f.after(4 * keeperTick)
+		_, opened := f.driver.latest()
+		require.Equal(f, 1, opened, "the server answered the handshake")
+		f.driver.set(func() { s.silent = false })
+		s.receives(driver.Subscribed, "b", nil)
+		f.confirmed(true, "b")
+
+		f.driver.set(func() { s.silent = true })
+		f.listen("c")
+		f.after(deadAfter + 2*keeperTick)
+		_, opened = f.driver.latest()
+		require.Equal(f, 2, opened, "what is sent on a connection that is there proves nothing")
+	})
+}
+
 func TestAChannelThatIsNotConfirmedIsSubscribedAgain(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {

@@ -28,9 +28,24 @@ func TestCheckersBiteOnLines(t *testing.T) {
 		all := r.members(l)
 		r.leavesLine(l, r.served(l, all))
 	}
+	// passes has somebody take permits now and then, and another process ask for them, for so long at each look.
+	passes := func(r *run, a, b *worker, taken int, asks time.Duration) {
+		r.Faults.Late = 0.01
+		of := subject{0, "semaphore"}
+		a.asks(plan{of: find(r, "semaphore"), permits: 1})
+		for n := range 100 {
+			time.Sleep(glance)
+			b.inquest.questions[of] = []*question{{sent: time.Now().Add(-asks)}}
+			r.wakesUp(find(r, "semaphore"), n%taken > 0, false, false)
+		}
+	}
 	bite(t, map[string]breach{
-		"a waiter that has the lock, and stays in its line": {func(r *run, a, _ *worker) { stays(r, a, ":1") }, "left"},
-		"a waiter behind another one of its process":        {func(r *run, a, _ *worker) { stays(r, a, ":2") }, ""},
+		"permits that are kept for one whose question takes long": {func(r *run, a, b *worker) { passes(r, a, b, 3, time.Second) }, ""},
+		"permits that are kept for one whose command is over":     {func(r *run, a, b *worker) { passes(r, a, b, 3, 2*commandTimeout) }, "lost wake-up"},
+		"permits for which others ask all the time":               {func(r *run, a, b *worker) { passes(r, a, b, 3, 0) }, "lost wake-up"},
+		"permits that nobody takes, whoever asks":                 {func(r *run, a, b *worker) { passes(r, a, b, 100, time.Second) }, "lost wake-up"},
+		"a waiter that has the lock, and stays in its line":       {func(r *run, a, _ *worker) { stays(r, a, ":1") }, "left"},
+		"a waiter behind another one of its process":              {func(r *run, a, _ *worker) { stays(r, a, ":2") }, ""},
 		"a waiter that has left": {func(r *run, a, _ *worker) {
 			stands(r, "fenced", a.clients[0].ID()+":1|3000")
 		}, "left"},

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -60,4 +61,19 @@ func (w *worker) drains(t *target) {
 	if err != nil || n > permits {
 		w.brokenf("permits: %v drained %d of %s, and could not give them back: %v", w.process, n, t.name, err)
 	}
+}
+
+// reserved reports whether the line may keep free permits for a process that it has told: that has asked for them, and the question or its reply
+// takes long. In a long wait, that may happen in one turn after another. The run must be locked.
+func (r *run) reserved(t *target) bool {
+	if !t.counts() || !r.faulty() {
+		return false
+	}
+	now := time.Now()
+	usual := now.Add(-4 * r.Faults.Latency)
+	return slices.ContainsFunc(r.processes, func(p *process) bool {
+		return slices.ContainsFunc(p.inquest.since(subject{0, t.name}, now.Add(-commandTimeout)), func(q question) bool {
+			return q.sort == acquires && q.told == nothing && q.sent.Before(usual)
+		})
+	})
 }

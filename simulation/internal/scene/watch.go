@@ -81,6 +81,7 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 		quiet = quiet && now.After(m.untold)
 	}
 	readable = readable && !slices.ContainsFunc(t.waiting, func(a *attempt) bool { return !a.reads }) // behind which it may wait in its process
+	reserved := free && r.reserved(t)
 	var waits *attempt
 	for _, a := range t.waiting {
 		if !a.p.healthy() {
@@ -93,7 +94,7 @@ func (r *run) wakesUp(t *target, free, readable, down bool) {
 		if now.Sub(a.asked) > r.WakeUp {
 			waits = a
 		}
-		if a.looks++; free || readable && a.reads {
+		if a.looks++; free && !reserved || readable && a.reads {
 			a.free++
 		}
 		if 2*a.free > a.looks && !a.troubled && !a.told {
