@@ -62,6 +62,7 @@ var rare = map[string]string{
 	"F25":           "another channel has to be refused less than a second before, and an opening to be under way between two SUBSCRIBEs of its latch",
 	"F27":           "whoever comes in the two seconds that a reader may take gets the free lock, and its release wakes the reader",
 	"F29":           "the first waiter has to be dead, the next one to come on a seat that its process has used before, and the lease to end without a release",
+	"F30":           "a reader has to pause for most of a second after an error while the keeper connects, just before the silence is too long",
 	"F28":           "the first waiter has to leave, and the lease to end soon, while the next one came behind four others or has just looked",
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
 	"table L.2d":    "the reply to the last question of a wait has to be late, the next call of the process to get none, and its wait to end before Redis is heard of again",

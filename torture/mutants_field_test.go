@@ -98,4 +98,7 @@ var fieldMutants = []mutant{
 	{"F29", "who comes behind a dead first waiter of a fair lock watches no lease (F.2)", []string{"./internal/wire TestGoldenFair"}, []edit{
 		{"internal/lua/fair_acquire.lua", "        if listen and listen > 0 then", "        if true then"},
 	}},
+	{"F30", "the silence of a subscription counts from before it has connected again (4)", []string{"./internal/pubsub TestASessionThatConnectsAgainIsNotSilent"}, []edit{
+		{"internal/pubsub/connection.go", "if !s.connected {\n\t\t\ts.heard, s.spoke, s.connected =", "if s.connected = true; !s.spoke {\n\t\t\ts.heard, s.spoke, s.connected ="},
+	}},
 }
