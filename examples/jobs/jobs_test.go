@@ -250,7 +250,7 @@ func usedTicket(p *place) {
 	enqueued := p.row()
 	proxy := redistest.NewProxy(p, strings.TrimPrefix(p.redis, "redis://"))
 	proxy.HoldReply(-1, func(c redistest.Command) bool {
-		return c[0] == "eval" && slices.Contains(c, "video:7") // not its evalsha, because Redis does not know the script
+		return c[0] == "evalsha" && slices.Contains(c, "video:7") // Redis knows the script, which is that of the export, too
 	})
 	direct := p.redis
 	p.redis = "redis://" + proxy.Addr
