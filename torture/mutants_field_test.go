@@ -86,11 +86,11 @@ var fieldMutants = []mutant{
 		{"internal/pubsub/connection.go", "if ch.order == ch.since {", "if true {"},
 	}},
 	{"F26", "nobody is told when the lease of a ticket ends (S.17)", []string{"./internal/suites/claims TestATicketThatNobodyAdoptsLetsTheFirstWaiterInAtOnce"}, []edit{
-		{"internal/lua/lock_ticket.lua", "pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])\n", ""},
+		{"internal/lua/lock_ticket.lua", "pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], side)\n", ""},
 		{"internal/lua/fair_ticket.lua", "pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])\n", ""},
 	}},
 	{"F27", "readers are not told when the lease of a ticket ends (S.17)", []string{"./internal/suites/claims TestATicketThatNobodyAdoptsLetsReadersIn"}, []edit{
-		{"internal/lua/line_prelude.lua", "  if others > 0 then\n    if watchers > 0 then\n      announce(publish, beside(base, TwinName), MessageOwn)", "  if false then\n    if watchers > 0 then\n      announce(publish, beside(base, TwinName), MessageOwn)"},
+		{"internal/lua/line_prelude.lua", "  if others > 0 then\n    tellOthers(", "  if false then\n    tellOthers("},
 	}},
 	{"F28", "the first waiter of a line leaves a lock that is taken, and tells nobody (S.16)", []string{"./internal/wire TestGoldenLine"}, []edit{
 		{"internal/lua/line_release.lua", "  if leads then", "  if false then"},

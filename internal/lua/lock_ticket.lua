@@ -23,5 +23,6 @@ if not first then
 end
 
 -- functions
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], side)
 return reply

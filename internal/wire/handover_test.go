@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // TestHandOverScriptsInAnyOrder runs the commands of a client in a random order, late and repeatedly. Like a client, it sends a
@@ -174,4 +175,29 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestATicketIsToldToThoseWhoKnowOfNoLine as a release is: once a writer is gone, all the threads of a process may read. Watchers know that
+// it is no reason to pump.
+func TestATicketIsToldToThoseWhoKnowOfNoLine(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		require.Zero(l, l.try("A1").N)
+		base, n := l.others(1)[0], l.names(l.sort.plain, "A")
+		last, _, _ := l.holder("A1")
+		for number, tells := range []bool{false, true} {
+			ticket, _, _ := l.holder(fmt.Sprintf("A%d", 8+number))
+			require.Zero(l, l.run(ticket.Export(n, &last, term, tells)).N)
+			l.hearsFree(base)
+			last = ticket
+		}
+		watcher := l.subscribe(n.Base(), n.Twin())
+		adopter, _, _ := l.holder("B1")
+		require.Zero(l, l.run(adopter.Adopt(n, last.Field, term, true)).N)
+		l.hearsFree(base)
+		for _, message := range l.sort.free {
+			l.hears(watcher, wire.Own)
+			l.hears(watcher, message)
+		}
+	})
 }

@@ -1,4 +1,4 @@
--- 28a01c8854b47b46bedad5ad124c79686cbb3e27 fenced_lock_ticket
+-- e48606718b5e35de9a9a7c640f5996f3d52efe31 fenced_lock_ticket
 -- Generated from ../lock_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells those who wait when the lease
@@ -108,20 +108,26 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-local function tellEnd(line, publish, base, lease)
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, message)
+  end
+end
+local function tellEnd(line, publish, base, lease, side)
   local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
   if line then
     others, watchers = listeners(publish, base)
   end
   if others > 0 then
-    if watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5')
-    end
-    announce(publish, base, '0')
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+local side = string.byte(ARGV[1], -1) == 101 and 'write' or nil
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], side)
 return reply

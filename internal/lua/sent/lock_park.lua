@@ -1,4 +1,4 @@
--- 2ca390ca5055c6e1aeca90d9508167783188d30a lock_park
+-- 1b3a256ba0145ed6ff89c0a63f74ddc13ad99ca1 lock_park
 -- Generated from ../lock_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells those who wait when that is over. A repeated call changes nothing.
@@ -72,16 +72,21 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-local function tellEnd(line, publish, base, lease)
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, message)
+  end
+end
+local function tellEnd(line, publish, base, lease, side)
   local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
   if line then
     others, watchers = listeners(publish, base)
   end
   if others > 0 then
-    if watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5')
-    end
-    announce(publish, base, '0')
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
