@@ -161,10 +161,12 @@ local function tellOthers(publish, base, watchers, side)
 end
 
 -- Tells those who wait when a lease ends that may end earlier than they know: the first one in the line, if that is soon, and whoever knows of
--- no line, by the message of a release. Without a line, all of them do.
-local function tellEnd(line, publish, base, lease, side)
+-- no line, by the message of a release. Without a line, all of them do. A kind that is silent tells nobody if nobody stands in the line.
+local function tellEnd(line, publish, base, lease, silent, side)
   local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
+  if silent and not stand then
+    return
+  elseif line then
     others, watchers = listeners(publish, base)
   end
   if others > 0 then

@@ -1,4 +1,4 @@
--- 1b3a256ba0145ed6ff89c0a63f74ddc13ad99ca1 lock_park
+-- 236eb50668337282e0ad495062d0ee6f34b4885c lock_park
 -- Generated from ../lock_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells those who wait when that is over. A repeated call changes nothing.
@@ -10,6 +10,7 @@
 -- ARGV[4] base     Redisson's channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last  the holder that leaves
+-- ARGV[7] silent  - if its kind tells nobody if nobody stands in the line
 -- returns 1 when it is parked, 0 when the last holder does not hold it
 -- keeps rules A.6, Q.2, S.17
 -- for lock, fenced, spin
@@ -80,9 +81,11 @@ local function tellOthers(publish, base, watchers, side)
     announce(publish, base, message)
   end
 end
-local function tellEnd(line, publish, base, lease, side)
+local function tellEnd(line, publish, base, lease, silent, side)
   local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
+  if silent and not stand then
+    return
+  elseif line then
     others, watchers = listeners(publish, base)
   end
   if others > 0 then
@@ -92,5 +95,5 @@ local function tellEnd(line, publish, base, lease, side)
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-')
 return 1
