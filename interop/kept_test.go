@@ -143,3 +143,22 @@ func TestRedissonHearsThatALeaseEndsEarlier(t *testing.T) {
 		})
 	}
 }
+
+// TestATicketOfAWriterLetsAllReadersOfRedissonIn when its lease is over, also several threads of a process: all of them may read then.
+func TestATicketOfAWriterLetsAllReadersOfRedissonIn(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		p := newRWPair(t, v, settings{})
+		messages := p.listen(t)
+		hold, err := p.inGo.WriteLock().Acquire(p.owner, rlock.Lease(time.Hour))
+		require.NoError(t, err)
+		reading := [2]<-chan error{p.javaReads.ask(), javaHand(p.java.thread(3).lock("read", p.name)).ask()}
+		p.asleep(t)
+		_, err = hold.Export(p.owner, rlock.Lease(2*time.Second))
+		require.NoError(t, err)
+		require.Equal(t, "1", within(t, "the end is announced", messages).Payload)
+		p.javaReads.granted(t, reading[0])
+		p.javaReads.granted(t, reading[1])
+	})
+}

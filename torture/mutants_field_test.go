@@ -51,7 +51,7 @@ var fieldMutants = []mutant{
 		{"internal/lua/line_prelude.lua", "and (side == WriteMode and redis.call('ZREM', line, ReadersMark) == 1 or times", "and (times"},
 	}},
 	{"F15", "nobody is told until when AtLeast keeps a lock (Q.2)", []string{"./internal/suites/claims TestAtLeastLetsTheFirstWaiterInAtOnce"}, []edit{
-		{"internal/lua/lock_park.lua", "pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2])\n", ""},
+		{"internal/lua/lock_park.lua", "pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-')\n", ""},
 		{"internal/lua/fair_park.lua", "pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])\n", ""},
 	}},
 	{"F16", "nobody is told that it is first because a later waiter has taken the seat of the first one (F.2)", []string{"./internal/wire TestGoldenFair"}, []edit{
@@ -86,11 +86,11 @@ var fieldMutants = []mutant{
 		{"internal/pubsub/connection.go", "if ch.order == ch.since {", "if true {"},
 	}},
 	{"F26", "nobody is told when the lease of a ticket ends (S.17)", []string{"./internal/suites/claims TestATicketThatNobodyAdoptsLetsTheFirstWaiterInAtOnce"}, []edit{
-		{"internal/lua/lock_ticket.lua", "pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])\n", ""},
+		{"internal/lua/lock_ticket.lua", "pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side)\n", ""},
 		{"internal/lua/fair_ticket.lua", "pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])\n", ""},
 	}},
 	{"F27", "readers are not told when the lease of a ticket ends (S.17)", []string{"./internal/suites/claims TestATicketThatNobodyAdoptsLetsReadersIn"}, []edit{
-		{"internal/lua/line_prelude.lua", "  if others > 0 then\n    if watchers > 0 then\n      announce(publish, beside(base, TwinName), MessageOwn)", "  if false then\n    if watchers > 0 then\n      announce(publish, beside(base, TwinName), MessageOwn)"},
+		{"internal/lua/line_prelude.lua", "  if others > 0 then\n    tellOthers(", "  if false then\n    tellOthers("},
 	}},
 	{"F28", "the first waiter of a line leaves a lock that is taken, and tells nobody (S.16)", []string{"./internal/wire TestGoldenLine"}, []edit{
 		{"internal/lua/line_release.lua", "  if leads then", "  if false then"},

@@ -244,7 +244,7 @@ var ownMutants = []mutant{
 		{"internal/table/export.go", "x.phase, x.sent, x.byLine = exporting, now, t.lined(x.grant.handle)\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
 	}},
 	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
-		{"internal/wire/ticket.go", "c.Args.Other = \"1\"", "c.Args.Other = nil"},
+		{"internal/wire/ticket.go", "cmp.Or[any](c.Args.Other, \"1\")", "nil"},
 	}},
 	{"B1", "the locks x and {x} have one line", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "\t\treturn braced\n", "\t\treturn \"\"\n"},

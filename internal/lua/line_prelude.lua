@@ -150,18 +150,27 @@ local function forewarn(line, place, publish, base, lease, now)
   end
 end
 
--- Tells those who wait when a lease ends that may end earlier than they know: the first one in the line, if that is soon, and whoever knows of
--- no line, by the message of a release. Without a line, all of them do.
-local function tellEnd(line, publish, base, lease)
-  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
-    others, watchers = listeners(publish, base)
-  end
-  if others > 0 then
+-- Sends the messages of a release to whoever knows of no line.
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == WriteMode and {MessageWriterLeft, MessageFree} or {MessageFree}) do
     if watchers > 0 then
       announce(publish, beside(base, TwinName), MessageOwn) -- the message that follows is no reason to pump
     end
-    announce(publish, base, MessageFree)
+    announce(publish, base, message)
+  end
+end
+
+-- Tells those who wait when a lease ends that may end earlier than they know: the first one in the line, if that is soon, and whoever knows of
+-- no line, by the message of a release. Without a line, all of them do. A kind that is silent tells nobody if nobody stands in the line.
+local function tellEnd(line, publish, base, lease, silent, side)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if silent and not stand then
+    return
+  elseif line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
@@ -356,12 +365,7 @@ end
 -- Offers a lock to the others: to readers, who wait for the end of a writer, and to whoever else knows of no line.
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', OfferScore + now), OfferMark, string.format('%.0f', TurnsScore), TurnsMark)
-  for _, message in ipairs(side == WriteMode and {MessageWriterLeft, MessageFree} or {MessageFree}) do
-    if watchers > 0 then
-      announce(publish, beside(base, TwinName), MessageOwn) -- the message that follows is no reason to pump
-    end
-    announce(publish, base, message)
-  end
+  tellOthers(publish, base, watchers, side)
 end
 
 -- Passes on a lock that is free: to the others, to the first waiter of the line, or to the next holder of this process. side is

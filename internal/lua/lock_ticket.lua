@@ -11,7 +11,7 @@
 -- ARGV[4] base       Redisson's channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last       the holder that gives the lock up
--- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token; - if its kind has none, and tells nobody if nobody stands in the line
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
 -- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
 -- for lock, spin, write
@@ -23,5 +23,6 @@ if not first then
 end
 
 -- functions
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side)
 return reply

@@ -52,7 +52,7 @@ const (
 const (
 	// MessageFree says to Redisson, and to all who wait as Redisson does, that a lock is free.
 	MessageFree = "0"
-	// MessageWriterLeft comes before MessageFree if a writer has left a read-write lock, or became a reader.
+	// MessageWriterLeft comes before MessageFree if a writer has left a read-write lock, became a reader, or has a ticket.
 	MessageWriterLeft = "1"
 	// LatchOpened says that a latch was counted down to zero.
 	LatchOpened = "0"

@@ -34,7 +34,8 @@ type Args struct {
 	// For the release of a fair lock it is the seat, and for a hand-over of permits the field of the last holder.
 	Extra any
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
-	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall].
+	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall]. For a park and a
+	// ticket it is [Kind.Silent], or 1 for an adoption.
 	Other any
 	ID    any // of the last one of the holder's permits
 	// NextMillis is, for a release to the line, the lease of the next holder of this process, whose member of the line is Other. For a

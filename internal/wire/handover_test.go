@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // TestHandOverScriptsInAnyOrder runs the commands of a client in a random order, late and repeatedly. Like a client, it sends a
@@ -174,4 +176,61 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestATicketIsToldToThoseWhoKnowOfNoLine as a release is: once a writer is gone, all the threads of a process may read. Watchers know that
+// it is no reason to pump.
+func TestATicketIsToldToThoseWhoKnowOfNoLine(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		require.Zero(l, l.try("A1").N)
+		base, n := l.others(1)[0], l.names(l.sort.plain, "A")
+		last, _, _ := l.holder("A1")
+		for number, tells := range []bool{false, true} {
+			ticket, _, _ := l.holder(fmt.Sprintf("A%d", 8+number))
+			require.Zero(l, l.run(ticket.Export(n, &last, term, tells)).N)
+			l.hearsFree(base)
+			last = ticket
+		}
+		watcher := l.subscribe(n.Base(), n.Twin())
+		adopter, _, _ := l.holder("B1")
+		require.Zero(l, l.run(adopter.Adopt(n, last.Field, term, true)).N)
+		l.hearsFree(base)
+		for _, message := range l.sort.free {
+			l.hears(watcher, wire.Own)
+			l.hears(watcher, message)
+		}
+	})
+}
+
+// TestATicketOfASpinLockIsSilent, and so is a lock that is kept: as with a release, nobody is told for whom nobody stands in the line.
+func TestATicketOfASpinLockIsSilent(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		l := &line{t, rdb, testkit.NewName(), sort{wire.Spin, wire.Fenced, []string{"0"}}}
+		require.Zero(l, l.try("A1").N)
+		base, n := l.others(1)[0], l.names(wire.Spin, "A")
+		last, _, _ := l.holder("A1")
+		hand := func(to string, tells bool) {
+			next, _, _ := l.holder(to)
+			for _, call := range []wire.Call{
+				next.Export(n, &last, term, tells), next.Adopt(n, last.Field, term, tells), next.Park(n, &last, term, tells),
+			} {
+				require.NoError(l, l.makeHolder("A1"))
+				require.GreaterOrEqual(l, l.run(call).N, int64(0))
+				require.NoError(l, l.rdb.Del(t.Context(), l.name).Err())
+			}
+		}
+		for _, tells := range []bool{false, true} {
+			hand("A2", tells)
+		}
+		l.hearsNothing(base)
+		require.NoError(l, l.makeHolder("A1"))
+		l.stand("fB3")
+		hand("A4", true)
+		for range 3 {
+			l.hearsFree(base)
+		}
+	})
 }

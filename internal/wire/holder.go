@@ -117,6 +117,7 @@ func (h *Holder) Park(n *Names, last *Holder, left time.Duration, tells bool) Ca
 	if tells {
 		c.Keys = c.Script.Of(n.queued())
 	}
+	c.Args.Other = h.kind.Silent
 	return c
 }
 
@@ -152,10 +153,7 @@ func (k *Kind) InspectCall(n *Names) Call {
 func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 	var c Call
 	if line {
-		c = Call{Script: k.Line.Force, Keys: n.LineKeys, Args: Args{Channel: n.base}}
-		if k.Channel == "" {
-			c.Args.Extra = silent
-		}
+		c = Call{Script: k.Line.Force, Keys: n.LineKeys, Args: Args{Channel: n.base, Extra: k.Silent}}
 	} else {
 		c = Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
 		if k.Queues {

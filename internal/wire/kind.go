@@ -20,7 +20,8 @@ type Kind struct {
 	Park, HandOff *Script
 
 	// Line has the scripts by which the kind stands in the line. Nil means that it never does.
-	Line *Line
+	Line   *Line
+	Silent any // says to them that the kind never stands there, and announces nothing; nil means that it does
 
 	// Keys are the prefixes of the keys that the kind has besides the lock, some with a suffix after a star. A suffix without a
 	// prefix ends a key that begins with the name.
@@ -154,6 +155,7 @@ var (
 		FirstDelay: time.Millisecond,
 		MaxDelay:   128 * time.Millisecond,
 		Line:       plainLine,
+		Silent:     "-",
 	}
 
 	Fair = &Kind{

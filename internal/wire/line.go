@@ -45,9 +45,6 @@ var (
 	common, commonWithToken any = strconv.Itoa(lua.FirstTerm), strconv.Itoa(lua.FirstTerm) + lua.TokenSuffix
 
 	woken any = "0"
-
-	// silent is the standing in a release of a kind that never stands in the line and announces nothing.
-	silent any = "-"
 )
 
 // Next is the next holder within the process of the holder that leaves.
@@ -80,8 +77,8 @@ func (h *Holder) Yield(n *Names, lease, waited time.Duration, writer any) Call {
 // is left out if this one needs none, because the script cannot draw it.
 func (h *Holder) Give(n *Names, tombstone, term time.Duration, next *Next) Call {
 	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: h.args(tombstone, n.base, Standing{term, h.kind.Tokens}.text())}
-	if h.kind.Channel == "" {
-		c.Args.Extra = silent
+	if h.kind.Silent != nil {
+		c.Args.Extra = h.kind.Silent
 	}
 	if h.own != nil {
 		c.Keys = h.lineKeys(n)

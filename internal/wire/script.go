@@ -21,7 +21,7 @@ var (
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
 	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
-	lockPark     = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.LockPark)
+	lockPark     = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockPark)
 	lockHandOff  = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 

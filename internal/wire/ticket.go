@@ -73,12 +73,13 @@ func (h *Holder) Export(n *Names, last *Holder, lease time.Duration, tells bool)
 	if !tells {
 		c.Keys = slices.Replace(slices.Clone(c.Keys), 1, 2, c.Keys[0])
 	}
+	c.Args.Other = h.kind.Silent
 	return c
 }
 
 // Adopt returns the call that makes it the holder instead of that of a ticket. It draws a token, if the kind has tokens.
 func (h *Holder) Adopt(n *Names, field any, lease time.Duration, tells bool) Call {
 	c := h.Export(n, &Holder{Field: field}, lease, tells)
-	c.Args.Other = "1"
+	c.Args.Other = cmp.Or[any](c.Args.Other, "1")
 	return c
 }

@@ -1,4 +1,4 @@
--- 74e8fd9bdbb5d521a9b4a65c6ee55e4386387319 fenced_line_release
+-- 35d15d27a44f026722cab1d40f6b061823cd5807 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -363,6 +363,14 @@ local function count(line, others, times)
     redis.call('ZADD', line, string.format('%.0f', 7e15 + (times or turns(line) + 1)), '#n')
   end
 end
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, message)
+  end
+end
 local function grant(lock, line, token, publish, base, now, asker, others)
   local passed, size, drawn = 0, 2, nil
   local waits = asker and string.match(asker, '^(.-):[^|]*|%d')
@@ -439,12 +447,7 @@ local function callReaders(lock, line, publish, base)
 end
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
-  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
-    if watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5')
-    end
-    announce(publish, base, message)
-  end
+  tellOthers(publish, base, watchers, side)
 end
 local function pass(lock, line, token, publish, base, now, side, freed, following, lease)
   local others, watchers = listeners(publish, base)

@@ -1,4 +1,4 @@
--- 28a01c8854b47b46bedad5ad124c79686cbb3e27 fenced_lock_ticket
+-- ae9ef748a7092bbde0282517f7ba87479596949b fenced_lock_ticket
 -- Generated from ../lock_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells those who wait when the lease
@@ -14,7 +14,7 @@
 -- ARGV[4] base       Redisson's channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last       the holder that gives the lock up
--- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token; - if its kind has none, and tells nobody if nobody stands in the line
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
 -- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
 -- with tokens for fenced, fenced write
@@ -108,20 +108,28 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-local function tellEnd(line, publish, base, lease)
-  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
-    others, watchers = listeners(publish, base)
-  end
-  if others > 0 then
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')
     end
-    announce(publish, base, '0')
+    announce(publish, base, message)
+  end
+end
+local function tellEnd(line, publish, base, lease, silent, side)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if silent and not stand then
+    return
+  elseif line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+local side = string.byte(ARGV[1], -1) == 101 and 'write' or nil
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side)
 return reply

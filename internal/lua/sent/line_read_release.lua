@@ -1,4 +1,4 @@
--- 7ba02491445afd94290931f33d3acec184e1aa24 line_read_release
+-- f568d181ec13a304b32d86d495b518e196bd35ae line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -238,6 +238,14 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+    if watchers > 0 then
+      announce(publish, beside(base, 'rlock-twin'), '5')
+    end
+    announce(publish, base, message)
+  end
+end
 local function grant(lock, line, token, publish, base, now, asker, others)
   local passed, size, drawn = 0, 2, nil
   local waits = asker and string.match(asker, '^(.-):[^|]*|%d')
@@ -320,12 +328,7 @@ local function append(line, now, following)
 end
 local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
-  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
-    if watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5')
-    end
-    announce(publish, base, message)
-  end
+  tellOthers(publish, base, watchers, side)
 end
 local function pass(lock, line, token, publish, base, now, side, freed, following, lease)
   local others, watchers = listeners(publish, base)

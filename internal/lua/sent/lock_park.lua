@@ -1,4 +1,4 @@
--- 2ca390ca5055c6e1aeca90d9508167783188d30a lock_park
+-- 236eb50668337282e0ad495062d0ee6f34b4885c lock_park
 -- Generated from ../lock_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells those who wait when that is over. A repeated call changes nothing.
@@ -10,6 +10,7 @@
 -- ARGV[4] base     Redisson's channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last  the holder that leaves
+-- ARGV[7] silent  - if its kind tells nobody if nobody stands in the line
 -- returns 1 when it is parked, 0 when the last holder does not hold it
 -- keeps rules A.6, Q.2, S.17
 -- for lock, fenced, spin
@@ -72,20 +73,27 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-local function tellEnd(line, publish, base, lease)
-  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
-    others, watchers = listeners(publish, base)
-  end
-  if others > 0 then
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')
     end
-    announce(publish, base, '0')
+    announce(publish, base, message)
+  end
+end
+local function tellEnd(line, publish, base, lease, silent, side)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if silent and not stand then
+    return
+  elseif line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-')
 return 1

@@ -1,4 +1,4 @@
--- 242cfa27ea8a3929a6e7407bbf0ca65aca573bf5 lock_ticket
+-- 03705ec8beb3acb1ecf3c8b57a17d0d4a151033a lock_ticket
 -- Generated from ../lock_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells those who wait when the lease
@@ -14,7 +14,7 @@
 -- ARGV[4] base       Redisson's channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last       the holder that gives the lock up
--- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
+-- ARGV[7] draws      1 if the next holder is no ticket, and draws a token; - if its kind has none, and tells nobody if nobody stands in the line
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
 -- keeps rules A.1, A.6, M.3, Q.7, Q.8, Q.10, S.17
 -- for lock, spin, write
@@ -98,20 +98,28 @@ local function forewarn(line, place, publish, base, lease, now)
     end
   end
 end
-local function tellEnd(line, publish, base, lease)
-  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
-  if line then
-    others, watchers = listeners(publish, base)
-  end
-  if others > 0 then
+local function tellOthers(publish, base, watchers, side)
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')
     end
-    announce(publish, base, '0')
+    announce(publish, base, message)
+  end
+end
+local function tellEnd(line, publish, base, lease, silent, side)
+  local stand, others, watchers = line and redis.call('EXISTS', line) == 1, 1, 0
+  if silent and not stand then
+    return
+  elseif line then
+    others, watchers = listeners(publish, base)
+  end
+  if others > 0 then
+    tellOthers(publish, base, watchers, side)
   end
   if stand then
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2])
+local side = string.byte(ARGV[1], -1) == 101 and 'write' or nil
+pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side)
 return reply

@@ -80,7 +80,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			seat := wire.NewSeat(n, strings.Split(fmt.Sprint(h.Field), ":")[0], 1+g.IntN(2))
 			return g.send(h.Queue(n, g.lease(), g.lease(), g.term(), seat, g.one(2))), true
 		}
-		return g.when(k.Line.Stands(), func() wire.Call { return h.Stand(n, g.lease(), g.term()) })
+		return g.when(k.Line.Stands() || line && k.Line.Yield != nil, func() wire.Call { return g.comes(k, n, h) })
 	case 12:
 		return g.when(line, func() wire.Call {
 			var next *wire.Next
@@ -103,6 +103,14 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 		return nil, false
 	}
 	return texts(k.InfoCommand(n, g.one(2))), true
+}
+
+// comes returns the call by which a holder comes to the line, or yields to it.
+func (g *generator) comes(k *wire.Kind, n *wire.Names, h *wire.Holder) wire.Call {
+	if k.Line.Stands() {
+		return h.Stand(n, g.lease(), g.term())
+	}
+	return h.Yield(n, g.lease(), pick(g, []time.Duration{-time.Second, 0, time.Second, time.Hour}), g.other(k))
 }
 
 // when returns a call, if the kind has it.
