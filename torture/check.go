@@ -332,8 +332,10 @@ func (c *checker) freed(t *Turn) Moment {
 	switch {
 	case t.Answer == refused:
 		return 0
+	case t.Answer == failed && killed != 0 && killed < t.Answered.Add(2*commandTimeout):
+		return killed.Add(max(t.Lease, watchdogTimeout)) // perhaps before rlock could release what the attempt may have acquired
 	case t.Answer == failed:
-		return t.Answered.Add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
+		return t.Answered.Add(20 * time.Millisecond) // rlock releases that in the background
 	case t.Answer == got && t.Unlock == got:
 		return t.Unlocked
 	case t.Answer == got && t.Unlock == lost && t.Renew: // its last renewal may have come late

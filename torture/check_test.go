@@ -321,6 +321,21 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"stray: for 2.899s", // a process that was killed could not release what its attempt had acquired
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 300, 0).with(func(t *Turn) { t.Answer, t.Unlock = failed, "" })},
+				Events: []Event{{From: ms(400), To: ms(401), Site: "site1", Killed: true}}, Samples: []sample{
+					{Name: "a", From: ms(401), To: ms(402), Held: true, Holder: "x"}, {Name: "a", From: ms(3300), To: ms(3301), Held: true, Holder: "x"},
+				},
+			},
+			History{
+				Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 300, 0).with(func(t *Turn) { t.Answer, t.Unlock = failed, "" })},
+				Events: []Event{{From: ms(400), To: ms(401), Site: "site1", Killed: false}}, Samples: []sample{
+					{Name: "a", From: ms(401), To: ms(402), Held: true, Holder: "x"}, {Name: "a", From: ms(3300), To: ms(3301), Held: true, Holder: "x"},
+				},
+			},
+		},
+		{
 			"  meanwhile: site1/0 (turn 2: ", // whoever waited
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
@@ -350,22 +365,6 @@ func TestCheckersBite(t *testing.T) {
 	} {
 		breaks(t, c.promise, c.good, c.evil)
 	}
-}
-
-// TestAProcessThatIsKilledAfterAnAdoptionMayHaveUnlocked checks that of a hold that was exported and adopted, nothing is taken for kept that the
-// first hold had promised: the process may have been killed before it reported an unlock.
-func TestAProcessThatIsKilledAfterAnAdoptionMayHaveUnlocked(t *testing.T) {
-	turn := use(1, kindLock, "a", 1, 2, 0).with(func(t *Turn) { t.Unlock, t.Unlocking, t.Deadline = "", ms(3), ms(3000) })
-	turn.adopts(ms(10))
-	turn.Last = ms(11)
-	c := checker{History: &History{Events: []Event{{From: ms(20), To: ms(21), Site: turn.Site, Killed: true}}}}
-	require.Equal(t, ms(11), c.kept(turn))
-}
-
-// TestATicketIsGoodFromTheCallOn checks that a ticket is not taken for good for longer because the reply to the export came late.
-func TestATicketIsGoodFromTheCallOn(t *testing.T) {
-	turn := use(1, kindLock, "a", 1, 2, 500).with(func(t *Turn) { t.Export = ms(10) })
-	require.Equal(t, ms(280), turn.good(300*time.Millisecond))
 }
 
 // breaks checks that only the second history breaks a promise.

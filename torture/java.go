@@ -82,6 +82,7 @@ type peer struct {
 	rest      time.Duration
 	turns     atomic.Int64
 	pubsub    *redis.PubSub
+	listens   atomic.Bool // it wants to be subscribed
 	confirmed chan struct{}
 	permits   chan struct{}
 }
@@ -112,7 +113,8 @@ func (a *Arena) hireJava(ctx context.Context, name string, rest time.Duration) (
 	return ended
 }
 
-// listen passes on what the subscription says. go-redis subscribes again when the connection is closed.
+// listen passes on what the subscription says. go-redis subscribes again when the connection is closed, but not when Redis refuses that, as
+// while a user has no right to it.
 func (p *peer) listen() {
 	for {
 		switch m, err := p.pubsub.Receive(context.Background()); m := m.(type) {
@@ -128,6 +130,10 @@ func (p *peer) listen() {
 				return
 			}
 			pause(context.Background(), time.Millisecond)
+			if refusal := redis.Error(nil); errors.As(err, &refusal) && p.listens.Load() {
+				pause(context.Background(), 100*time.Millisecond)
+				_ = p.pubsub.Subscribe(context.Background(), p.channel())
+			}
 		}
 	}
 }
@@ -188,10 +194,14 @@ func (p *peer) lock(ctx context.Context) (sent Moment, err error) {
 	for len(p.confirmed) > 0 {
 		<-p.confirmed
 	}
+	p.listens.Store(true)
 	if err := p.pubsub.Subscribe(context.Background(), p.channel()); err != nil {
 		return sent, err
 	}
-	defer func() { _ = p.pubsub.Unsubscribe(context.Background(), p.channel()) }()
+	defer func() {
+		p.listens.Store(false)
+		_ = p.pubsub.Unsubscribe(context.Background(), p.channel())
+	}()
 	select {
 	case <-p.confirmed:
 	case <-time.After(7500 * time.Millisecond):

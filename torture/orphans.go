@@ -20,7 +20,7 @@ func (c *checker) orphans() {
 		for _, t := range turns {
 			end := c.freed(t)
 			switch {
-			case t.Answer == refused || t.Answer == failed:
+			case t.Answer == refused:
 				end = t.Answered
 			case end == 0:
 				end = now()
