@@ -234,6 +234,14 @@ func (w *worker) extend(hold *rlock.Hold, d time.Duration) {
 	}
 }
 
+// sees notes which holder of a lock is that of a ticket.
+func (w *worker) sees(t *target) {
+	field := w.fields()[t]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.ticketed = field
+}
+
 // handOff exports the hold, and adopts it in another process or in this one. It returns nil if nobody has it after that.
 func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	began := time.Now()
@@ -266,10 +274,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 		_ = hold.Unlock(context.Background()) // what was lost before is still its owner's
 		return nil
 	}
-	field := w.fields()[h.of]
-	w.mu.Lock()
-	h.of.ticketed = field
-	w.mu.Unlock()
+	w.sees(h.of)
 	if h.ticket > unwanted {
 		time.Sleep(w.upTo(time.Second))
 	}
