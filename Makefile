@@ -39,6 +39,10 @@ help: ## list the targets
 run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
+.PHONY: demo
+demo: ## show a ticket office at work in your browser, without a Redis: it is rlock demo
+	cd cmd/rlock && $(GO) run . demo
+
 # The seed of each test in virtual time, and the first seed of `make sim`. 0 draws them.
 FIRST ?= 0
 
@@ -96,7 +100,7 @@ command: ## test the command rlock; the tests of its page are skipped without ch
 	cd cmd/rlock && $(GO) test $(RACE) $(FLAGS) -timeout $(TIMEOUT) ./...
 
 .PHONY: pictures
-pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
+pictures: ## make the pictures of the documents, from a run of rlock demo; needs chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
 
 .PHONY: conformance

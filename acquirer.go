@@ -8,32 +8,11 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// Acquirer is the part of [Locker] that [HoldFrom] and [DoValue] need. All kinds of lock, and groups of them, have its
-// methods. It cannot be implemented outside this package. For tests, there is the module rlocktest.
-type Acquirer interface {
-	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
+// acquirer is a handle whose acquisitions are holds: a [Lock], a [Semaphore], a [MultiLock] or a [RedLock].
+type acquirer interface {
 	Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error
-	TryDo(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) (ran bool, err error)
-
-	// member returns the implementation of the methods. It seals the interface.
 	member() client.Member
 }
-
-// Locker has the methods that all kinds of lock share, and groups of locks too. It cannot be implemented outside this package. For
-// tests, there is the module rlocktest.
-type Locker interface {
-	Acquirer
-	Lock(ctx context.Context, opts ...AcquireOption) error
-	TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
-	Unlock(ctx context.Context) error
-}
-
-var (
-	_ Locker = (*Lock)(nil)
-	_ Locker = (*MultiLock)(nil)
-	_ Locker = (*RedLock)(nil)
-)
 
 // TryDo is [Lock.Do] with a [Wait] of 0 unless another is given: it runs fn unless another owner holds the lock. It reports
 // whether fn ran. It returns false and nil if another owner holds the lock. It returns false and an error if the lock could
@@ -43,26 +22,26 @@ var (
 func (l *Lock) TryDo(
 	ctx context.Context, fn func(context.Context) error, opts ...AcquireOption,
 ) (ran bool, err error) {
-	return tryDo(ctx, l.in(), fn, opts)
+	return tryDo(ctx, l.in(), fn, terms("try do", true, true, l.in(), opts))
 }
 
 // TryDo is [Lock.TryDo] for all members.
 func (m *MultiLock) TryDo(
 	ctx context.Context, fn func(context.Context) error, opts ...AcquireOption,
 ) (ran bool, err error) {
-	return tryDo(ctx, m.in(), fn, opts)
+	return tryDo(ctx, m.in(), fn, terms("try do", true, true, nil, opts))
 }
 
 // TryDo is [Lock.TryDo] for a majority of the members.
 func (r *RedLock) TryDo(
 	ctx context.Context, fn func(context.Context) error, opts ...AcquireOption,
 ) (ran bool, err error) {
-	return tryDo(ctx, r.in(), fn, opts)
+	return tryDo(ctx, r.in(), fn, terms("try do", true, true, nil, opts))
 }
 
-// tryDo is the TryDo of every Acquirer.
+// tryDo is the TryDo of every acquirer.
 func tryDo(
-	ctx context.Context, m client.Member, fn func(context.Context) error, opts []AcquireOption,
+	ctx context.Context, m client.Member, fn func(context.Context) error, t client.Terms,
 ) (ran bool, err error) {
 	counted := fn
 	if fn != nil {
@@ -71,7 +50,7 @@ func tryDo(
 			return fn(ctx)
 		}
 	}
-	err = do(ctx, m, counted, terms("try do", true, true, opts))
+	err = do(ctx, m, counted, t)
 	if !ran && errors.Is(err, fault.ErrRefused) && !errors.Is(err, ErrNoPermits) {
 		return false, nil
 	}

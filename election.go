@@ -32,38 +32,28 @@ type Election struct {
 	hold    atomic.Pointer[Hold] // of the leader; nil while another one leads
 }
 
-// NewElection returns an election. It takes one option, [RenewedLease]: for how long nobody leads after a leader has died, and which outages
-// of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
+// NewElection returns an election. Its one option is [RenewedLease]: for how long nobody leads after a leader has died, and which outages
+// of Redis a leader survives. The default is that of [WithWatchdogTimeout]; [Election.Run] refuses other options.
 //
-// A leader that resigns is replaced at once, or after 3 s if the next candidate's process is stopped. One that dies is replaced when the
-// rest of its lease is over, which is between two thirds of it and all of it. While Redis does not answer, resigning
-// takes up to [WithCommandTimeout].
+// A leader that resigns is replaced at once. One that dies is replaced when its lease is over, which takes between two thirds of it and
+// all of it.
 func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
-	return &Election{lock: c.NewFencedLock(name), opts: slices.Clone(opts)}
+	return &Election{lock: c.NewLock(name, Fenced()), opts: slices.Clone(opts)}
 }
 
-// Run campaigns until this process leads, and then calls lead, with a context that ends when it does not lead any more, and with its
-// term: a token that is greater than those of all earlier leaders, see [Hold.Token]. A store that keeps the greatest term, and refuses
-// smaller ones, is safe from the late writes of earlier leaders.
+// Run campaigns until this process leads, and then calls lead with its term, a token greater than those of all earlier leaders (see
+// [Hold.Token]), and with a context that ends when the process leads no longer.
 //
-// When lead returns, the process resigns, and Run returns lead's error, also if that is nil: to campaign again, call Run again. So a leader
-// resigns by returning from lead, or by the end of ctx, which ends lead's context too. The process resigns only after lead has
-// returned. On SIGTERM, end ctx, wait for Run, and then call [Client.Shutdown].
+// When lead returns, the process resigns, and Run returns lead's error; to campaign again, call Run again. On SIGTERM, end ctx, wait for
+// Run, and then call [Client.Shutdown].
 //
-// If the process loses the leadership, lead's context ends with the cause [ErrLost]. Run waits until lead has returned, whatever it
-// returns, and campaigns again. A loss that nobody has noticed when lead returns changes nothing: Run returns lead's error.
+// If the leadership is lost, lead's context ends with the cause [ErrLost]; Run waits until lead has returned, whatever it returns, and
+// campaigns again. Until then another process may lead already, so do all work under lead's context, and write with the term what must not
+// be written twice. Run logs a lead that goes on for longer than a lease, and then each minute.
 //
-// While it campaigns, Run waits for the end of an outage of Redis, and repeats what fails with [ErrUnavailable]. It ends with any other
-// error: [ErrClosed] after [Client.Close] or [Client.Shutdown], [ErrInvalidName], an error of Redis that waiting does not help, such as OOM,
-// after which the caller decides whether to run again, and, if ctx ends, the error of [Lock.Lock] for that.
-//
-// A lead that does not return when its context ends keeps Run waiting. Run logs that after a lease, and then each minute. After a loss,
-// another process may lead by then, so all work of lead belongs under its context, and what must not be written twice is written with the
-// term. After the end of ctx, or in a shutdown, this process still leads, and nobody else does, until lead returns.
-//
-// Run campaigns for an owner of its own: a hold that ctx carries does not make it the leader. A panic of lead ends Run as it ends [Lock.Do].
-// Only one Run of an Election may be under way; a second one, a nil lead, and options other than RenewedLease are refused with
-// [ErrInvalidOption].
+// While it campaigns, Run outlasts outages of Redis. It ends with any error but [ErrUnavailable], and when ctx ends with the error of
+// [Lock.Lock] for that. A hold that ctx carries does not make it the leader. Only one Run of an Election may be under way; a second one,
+// and a nil lead, are refused with [ErrInvalidOption].
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Token) error) error {
 	const op = "lead"
 	switch {
@@ -72,7 +62,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	case lead == nil:
 		return &fault.OpError{Op: op, What: "with a nil function", Err: ErrInvalidOption}
 	}
-	t := terms(op, false, true, e.opts)
+	t := terms(op, false, true, nil, e.opts)
 	if t.Err == nil && (t.Limited || t.Permits != 0 || t.AtLeast != 0 || t.Lease != 0 && !t.Renewed) {
 		t.Err = fmt.Errorf("%w: an election takes RenewedLease alone", ErrInvalidOption)
 	}
@@ -136,25 +126,14 @@ var errRunning = fmt.Errorf("%w: another Run of this election is under way", Err
 
 var errLeadsOn = errors.New("its context has ended, but it has not returned; until it does, this process neither resigns nor campaigns")
 
-// IsLeader reports whether the Run of this Election leads: whether lead runs, and the leadership is not lost. It sends nothing, and judges by
-// the clock, so it is false as soon as the lease may be over. If the key is gone from Redis before (a flush, a failover, a forced
-// unlock by another process), it stays true until the next renewal, for a third of the lease at most, while another process may lead. A
-// nil election has no leader.
+// IsLeader reports whether the Run of this Election leads now. It sends nothing, and judges by the clock: it is false as soon as the lease
+// may be over. If the key is gone from Redis earlier, it stays true until the next renewal, for at most a third of the lease.
 func (e *Election) IsLeader() bool {
 	if e == nil {
 		return false
 	}
 	hold := e.hold.Load()
 	return hold != nil && hold.Err() == nil
-}
-
-// Inspect returns who leads, and who campaigns. It is [Lock.Inspect] of the election's lock: the leader is its holder, if there is one, and
-// has a name if its client has an identity, see [WithIdentity].
-func (e *Election) Inspect(ctx context.Context) (LockInfo, error) {
-	if e == nil {
-		return (*Lock)(nil).Inspect(ctx)
-	}
-	return e.lock.Inspect(ctx)
 }
 
 // String implements [fmt.Stringer]: that it is an election, and its name.

@@ -14,7 +14,7 @@ import (
 func ExampleHoldFrom() {
 	locks, _, end := exampleLocks()
 	defer end()
-	lock := locks.NewFencedLock("document:7")
+	lock := locks.NewLock("document:7", rlock.Fenced())
 
 	save := func(ctx context.Context) {
 		hold, held := rlock.HoldFrom(ctx, lock)
@@ -161,7 +161,7 @@ func ExampleHold_Export() {
 	locks, _, end := exampleLocks()
 	defer end()
 	ctx := context.Background()
-	lock := locks.NewFencedLock("order:42")
+	lock := locks.NewLock("order:42", rlock.Fenced())
 	hold, err := lock.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // A process that gets SIGTERM lets its critical sections wind up. The next process has their locks at once, and not after a
@@ -56,16 +57,18 @@ func ExampleClient_Shutdown() {
 }
 
 // waits is an observer that remembers for how long each name was waited for.
-type waits struct{ longest map[string]time.Duration }
+type waits struct {
+	observe.Base
 
-func (*waits) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context { return ctx }
+	longest map[string]time.Duration
+}
 
-func (w *waits) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
+func (w *waits) AcquireEnd(_ context.Context, d observe.AcquireEnd) {
 	fmt.Println(d.Op, d.Name, d.Outcome)
 	w.longest[d.Name] = max(w.longest[d.Name], d.Took) // a real one has a mutex
 }
 
-func (*waits) HoldEnd(_ context.Context, d rlock.HoldEndData) {
+func (*waits) HoldEnd(_ context.Context, d observe.HoldEnd) {
 	fmt.Println("held", d.Name, d.End)
 }
 

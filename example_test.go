@@ -192,56 +192,24 @@ func ExampleClient_NewRWLock() {
 	ctx := context.Background()
 	rw := locks.NewRWLock("config")
 
-	_ = rw.ReadLock().Lock(ctx)
-	second, _ := rw.ReadLock().TryLock(ctx)
-	writer, _ := rw.WriteLock().TryLock(ctx)
+	_ = rw.Reader().Lock(ctx)
+	second, _ := rw.Reader().TryLock(ctx)
+	writer, _ := rw.Writer().TryLock(ctx)
 	fmt.Println("a second reader:", second, "- a writer:", writer)
-	_ = rw.ReadLock().Unlock(ctx)
-	_ = rw.ReadLock().Unlock(ctx)
+	_ = rw.Reader().Unlock(ctx)
+	_ = rw.Reader().Unlock(ctx)
 
 	// A writer may keep reading after it has unlocked the write lock. A reader cannot become a writer.
 	owner := rlock.WithOwner(ctx)
-	_ = rw.WriteLock().Lock(owner)
-	_ = rw.ReadLock().Lock(owner)
-	_ = rw.WriteLock().Unlock(owner)
-	err := rw.WriteLock().Lock(owner)
+	_ = rw.Writer().Lock(owner)
+	_ = rw.Reader().Lock(owner)
+	_ = rw.Writer().Unlock(owner)
+	err := rw.Writer().Lock(owner)
 	fmt.Println("from reading to writing:", errors.Is(err, rlock.ErrUpgrade))
-	_ = rw.ReadLock().Unlock(owner)
+	_ = rw.Reader().Unlock(owner)
 	// Output:
 	// a second reader: true - a writer: false
 	// from reading to writing: true
-}
-
-// The token of a fenced lock grows with every acquisition. The protected resource remembers the greatest token that it
-// has seen, and refuses lower ones.
-func ExampleClient_NewFencedLock() {
-	locks, _, end := exampleLocks()
-	defer end()
-	ctx := context.Background()
-	lock := locks.NewFencedLock("document:7")
-
-	var greatest rlock.Token
-	write := func(token rlock.Token) bool {
-		if token < greatest {
-			return false
-		}
-		greatest = token
-		return true
-	}
-	slow, err := lock.Acquire(ctx, rlock.Lease(20*time.Millisecond))
-	if err != nil {
-		log.Fatal(err)
-	}
-	next, err := lock.Acquire(ctx) // succeeds when the slow holder's lease ends
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer next.Unlock(ctx)
-	fmt.Println("the next holder writes:", write(next.Token()))
-	fmt.Println("the slow holder, which does not know yet, writes:", write(slow.Token()))
-	// Output:
-	// the next holder writes: true
-	// the slow holder, which does not know yet, writes: false
 }
 
 // store is a resource that takes part in fencing: it refuses the writes of a holder that came before another one.
@@ -312,8 +280,8 @@ func ExampleNewMultiLock() {
 
 	err := rlock.NewMultiLock(bob, alice).Do(ctx, func(ctx context.Context) error {
 		fmt.Println("both accounts are locked")
-		ok, _ := rlock.NewMultiLock(alice).TryLock(context.Background()) // a different owner
-		fmt.Println("another gets one of them:", ok)
+		_, err := rlock.NewMultiLock(alice).TryAcquire(context.Background()) // a different owner
+		fmt.Println("another gets one of them:", err == nil)
 		return nil
 	})
 	fmt.Println(err)
@@ -326,7 +294,7 @@ func ExampleNewMultiLock() {
 // A red lock is held while a majority of independent servers confirms it.
 func ExampleNewRedLock() {
 	ctx := context.Background()
-	var members []rlock.Locker
+	var members []*rlock.Lock
 	for range 3 {
 		locks, _, end := exampleLocks() // in production, three servers that share nothing
 		defer end()
@@ -338,9 +306,9 @@ func ExampleNewRedLock() {
 		log.Fatal(err)
 	}
 	defer hold.Unlock(ctx)
-	ok, err := rlock.NewRedLock(members...).TryLock(ctx)
-	fmt.Println(ok, err)
-	// Output: false <nil>
+	_, err = rlock.NewRedLock(members...).TryAcquire(ctx)
+	fmt.Println(errors.Is(err, rlock.ErrNotAcquired))
+	// Output: true
 }
 
 // With NonReentrant, locking twice by mistake is an error instead of a re-entry.

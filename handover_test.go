@@ -10,6 +10,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestHandOversAreBounded(t *testing.T) {
@@ -19,17 +20,17 @@ func TestHandOversAreBounded(t *testing.T) {
 		hold  time.Duration
 		turns int // of this process before another process has its turn
 	}{
-		"in number":    {rlock.WithHandOver(3, time.Hour), 0, 4},
-		"in time":      {rlock.WithHandOver(1000, 50*time.Millisecond), 60 * time.Millisecond, 1},
-		"off by count": {rlock.WithHandOver(0, time.Hour), 0, 1},
-		"off by time":  {rlock.WithHandOver(1000, 0), 0, 1},
+		"in number":    {tune.HandOver(3, time.Hour), 0, 4},
+		"in time":      {tune.HandOver(1000, 50*time.Millisecond), 60 * time.Millisecond, 1},
+		"off by count": {tune.HandOver(0, time.Hour), 0, 1},
+		"off by time":  {tune.HandOver(1000, 0), 0, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			testkit.EveryKind(t, func(t *testing.T, kind string) {
 				t.Helper()
 				server := redistest.Start(t)
-				client := testkit.NewClient(t, server.Client(t), c.bound, rlock.WithStandBack(testkit.ALongTime), rlock.WithPollInterval(time.Hour))
+				client := testkit.NewClient(t, server.Client(t), c.bound, tune.StandBack(testkit.ALongTime), tune.PollInterval(time.Hour))
 				ours := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
 				theirs := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), ours.Lock.Name()))
 				hold := testkit.Must(ours.Lock.Acquire(t.Context()))
@@ -76,7 +77,7 @@ func TestAReleasingProcessDoesNotTakeTheLockStraightBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := testkit.NewName()
-	one := testkit.NewClient(t, server.Client(t), rlock.WithStandBack(testkit.ALongTime), rlock.WithPollInterval(time.Hour)).NewLock(name)
+	one := testkit.NewClient(t, server.Client(t), tune.StandBack(testkit.ALongTime), tune.PollInterval(time.Hour)).NewLock(name)
 	theirs := testkit.NewWaiterQueue(t, testkit.NewClient(t, server.Client(t)).NewLock(name))
 	require.NoError(t, one.Lock(t.Context()))
 	for range 20 {
@@ -94,7 +95,7 @@ func TestAReleasingProcessDoesNotTakeTheLockStraightBack(t *testing.T) {
 func TestAReleaserStandsBackOnlyForListeners(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithHandOver(0, 0), rlock.WithStandBack(time.Hour), rlock.WithPollInterval(time.Hour))
+	client := testkit.NewClient(t, rdb, tune.HandOver(0, 0), tune.StandBack(time.Hour), tune.PollInterval(time.Hour))
 	queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 	hold := testkit.Must(queue.Lock.Acquire(t.Context()))
 	queue.Join(t.Context())
@@ -106,7 +107,7 @@ func TestAReleaserStandsBackOnlyForListeners(t *testing.T) {
 func TestTheTimeLimitCoversSuccessiveHandOvers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := testkit.NewClient(t, server.Client(t), rlock.WithHandOver(1000, 100*time.Millisecond), rlock.WithStandBack(testkit.ALongTime), rlock.WithPollInterval(time.Hour))
+	client := testkit.NewClient(t, server.Client(t), tune.HandOver(1000, 100*time.Millisecond), tune.StandBack(testkit.ALongTime), tune.PollInterval(time.Hour))
 	ours := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 	theirs := testkit.NewWaiterQueue(t, testkit.NewClient(t, server.Client(t)).NewLock(ours.Lock.Name()))
 	hold := testkit.Must(ours.Lock.Acquire(t.Context()))
@@ -134,7 +135,7 @@ func TestTheTimeLimitCoversSuccessiveHandOvers(t *testing.T) {
 func TestAShortWaitDoesNotStandBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lock := testkit.NewClient(t, server.Client(t), rlock.WithHandOver(0, 0), rlock.WithStandBack(testkit.ALongTime)).NewLock(testkit.NewName())
+	lock := testkit.NewClient(t, server.Client(t), tune.HandOver(0, 0), tune.StandBack(testkit.ALongTime)).NewLock(testkit.NewName())
 	sub := server.Client(t).Subscribe(t.Context(), testkit.Channel(lock))
 	defer sub.Close()
 	testkit.Must(sub.Receive(t.Context()))

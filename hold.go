@@ -6,23 +6,21 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/client"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// WithOwner returns a context that owns locks. All callers that lock with it, or with a context derived from it, are the
-// same holder of every lock, as one thread is in Java. Each call creates a new owner, also within another one. It hides the
-// holds that ctx carries: called inside [Lock.Do], it makes an owner that waits for Do's lock. Middleware uses [EnsureOwner].
+// WithOwner returns a context that owns locks: all callers that lock with it, or with a context derived from it, are the same holder of
+// every lock, as one thread is in Java. Each call makes a new owner, which hides the holds that ctx carries: inside [Lock.Do], it waits
+// for Do's lock. Middleware uses [EnsureOwner].
 //
-// Goroutines that share an owner do not exclude each other. Call it where a goroutine or a request begins, not where a
-// function locks. Without an owner, each acquisition is an owner of its own.
+// Goroutines that share an owner do not exclude each other, so call it where a goroutine or a request begins, not where a function locks.
+// Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return client.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It
-// notices when the lock is lost; after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use.
-// The zero value is a hold that is over.
+// Hold is one acquisition of a lock, of permits or of a group, made by Acquire or TryAcquire, or lent by [HoldFrom]. It notices when the
+// lock is lost. It is safe for concurrent use. The zero value is a hold that is over.
 //
-// rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
-// canceled keeps both reachable. A variable that is not used any more does not. The lock then becomes free when its lease
-// ends. That is logged, unless the lock was taken with [Lease].
+// rlock renews a Hold until it is unlocked, even if the program has forgotten it: [WithMaxHold] bounds that, and rlockvet finds it.
 type Hold struct{ h client.Hold }
 
 // in returns the implementation of the hold, or nil.
@@ -33,66 +31,66 @@ func (h *Hold) in() *client.Hold {
 	return &h.h
 }
 
-// Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold is
-// over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. The
-// context's Err is [context.Canceled] after a loss, after an unlock and in a shutdown. [context.Cause] tells these apart. Run
-// under the context all work that must not go on without the lock. It also carries the hold: locking the same lock with it is
-// a re-entry, until the hold is over. Then [context.WithoutCancel] of it is a context without an owner.
+// Context returns a child of the context that acquired the lock. It ends with that context, when the hold is over, with [Hold.Err] as its
+// cause, and when [Client.Shutdown] begins, with cause [ErrClosed]. Run all work that must not go on without the lock under it. Locking
+// the same lock with it is a re-entry, until the hold is over.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
-// Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's
-// channel, it does not close because the caller's context ended. To have the channel does not keep the hold: see [Hold].
+// Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike that of the context, it stays
+// open if the caller's context ends.
 func (h *Hold) Done() <-chan struct{} { return h.in().Done() }
 
-// Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked or exported, or
-// [ErrClosed]. It compares the clock itself, so it is never late.
+// Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked or exported, or [ErrClosed].
+// It compares the clock itself, so it is never late.
 func (h *Hold) Err() error { return h.in().Err() }
 
-// Deadline returns the moment from which the lock is no longer guaranteed, on the monotonic clock of this process: a little
-// before its lease ends in Redis. Renewals move it. It is the zero time for the zero Hold.
+// Deadline returns the moment from which the lock is no longer guaranteed, a little before its lease ends in Redis. Renewals move it. It
+// is the zero time for the zero Hold.
 func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 
-// Token returns the fencing token of a lock with the option [Fenced]: it is greater than that of every earlier holder. All
-// acquisitions that an owner has of the lock at a time have one token. It stays after the hold is over, so that a resource
-// can refuse a late write. It is 0 without that option, for a read lock, for a group, and for the zero Hold. It ports getToken.
+// Token returns the fencing token of a lock with the option [Fenced], greater than that of every earlier holder. It stays after the hold
+// is over, so that a resource can refuse a late write. It is 0 without that option, for a read lock and for a group.
 func (h *Hold) Token() Token { return Token(h.in().Token()) }
 
-// PermitIDs returns the ids of the permits that the hold has of a [Semaphore]: 32 hexadecimal digits each, which Redisson and
-// [Semaphore.Release] understand. It is nil for all other holds.
+// PermitIDs returns the ids of the permits that the hold has of a [Semaphore], for [Semaphore.Release] elsewhere, also in Redisson. It is
+// nil for other holds.
 func (h *Hold) PermitIDs() []string { return h.in().PermitIDs() }
 
-// String returns the kind and the name of the lock, and the token if there is one. It implements [fmt.Stringer].
+// ID returns a text that names this acquisition for [Client.UnlockID], for code that can keep a text but no Hold: a random UUID of 36
+// characters, which means nothing to other clients. From the first call of ID on, the client keeps the hold until it is unlocked, also if it
+// is lost. The ID is empty for a hold that was unlocked before, for one that [HoldFrom] has lent, and for the zero Hold.
+func (h *Hold) ID() string { return h.in().ID() }
+
+// UnlockID is [Hold.Unlock] of the hold with this [Hold.ID]. The error is [ErrNotHeld] if this client has no such hold. A group belongs to
+// the client of its first lock.
+func (c *Client) UnlockID(ctx context.Context, id string) error {
+	if c == nil || c.client == nil {
+		return &fault.OpError{Op: "unlock", What: "by a nil or zero Client", Err: ErrInvalidOption}
+	}
+	return c.client.UnlockID(ctx, id)
+}
+
+// String implements [fmt.Stringer]: the kind and the name of the lock, and the token if there is one.
 func (h *Hold) String() string { return h.in().String() }
 
-// LogValue returns the name of the lock, the token if there is one, and the deadline, for a log line. It implements
-// [slog.LogValuer].
+// LogValue implements [slog.LogValuer] with the name of the lock, the token if there is one, and the deadline.
 func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }
 
-// Unlock ends the hold. The last unlock of an owner releases the lock, even if ctx has ended: the commands use only the
-// values of ctx. Unlock works after [Client.Close] too.
+// Unlock ends the hold. The last unlock of an owner releases the lock, also after [Client.Close]. Neither the end of ctx nor its deadline
+// stops it: it may take up to the command timeout.
 //
-// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock was lost before, also if only its deadline has
-// passed. Then it returns at once, and rlock releases the lock in the background. That changes nothing for the present holder.
-//
-// It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout. It returns an error that
-// waiting does not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to
-// release it until the lease is over.
+// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] at once if the lock was lost before, also if only its deadline has
+// passed. It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout, and an error that waiting does not
+// help as it is; then rlock tries to release the lock in the background until the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
 
-// Extend makes the lease end no earlier than d from now. It never shortens a lease. On a hold that is renewed it does the
-// same, and the renewals go on. So code that is given a Hold need not know how the lock was taken. The extension is for all
-// acquisitions of the owner. A re-entry in Redisson lengthens a lease too; it has no method for that alone.
+// Extend makes the lease end no earlier than d from now, for all acquisitions of the owner. It never shortens a lease, and renewals go on.
+// A multi lock extends all of its members, a red lock a majority. d is from 1 ms to 100 years. It always asks Redis, so nil also means
+// that Redis had the hold a moment ago.
 //
-// Extend asks Redis even if the lease already lasts as long. So nil also means that Redis had the hold a moment ago. It does
-// not wait for the replicas of [WithReplicaAcks], and [WithMaxHold] still ends the hold. d is from 1 ms to 100 years.
-// Otherwise the error is [ErrInvalidOption]. A process that dies after Extend blocks other owners for as long as d.
-//
-// Extend returns [ErrLost] if the hold is lost, which Extend itself may find out. It returns [ErrNotHeld] once the hold is
-// unlocked, and [ErrClosed] after [Client.Close]. Without a reply it returns [ErrUnavailable], and also the error and cause of
-// ctx if ctx ended the call. A cancellation soon after the call has only these, because it says nothing about Redis. The hold
-// then goes on with its old deadline, but Redis may keep the lock for as long as d.
-//
-// A multi lock extends all of its members, a red lock at least a majority.
+// The error is [ErrLost] if the hold is lost, [ErrNotHeld] once it is unlocked, [ErrClosed] after [Client.Close], and [ErrUnavailable]
+// without a reply, with the error and cause of a ctx that ended the call. The hold then goes on with its old deadline, but Redis may keep
+// the lock for as long as d.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	var invalid error
 	if d < minLease || d > maxLease {

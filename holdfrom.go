@@ -7,24 +7,20 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// HoldFrom returns the hold of a lock that ctx carries: the context of [Hold.Context], the one that Do gives to its function,
-// or one derived from them. It returns nil and false if ctx carries no hold of this lock, and for a nil lock. With it, a
-// function that is called under a lock gets at the token and the deadline of the hold:
+// HoldFrom returns the hold of a lock that ctx carries, if there is one: ctx is the context of [Hold.Context], the one that Do gives to
+// its function, or derived from them. So a function that is called under a lock gets at the token and the deadline of the hold:
 //
 //	hold, held := rlock.HoldFrom(ctx, lock)
 //
-// It finds the hold by the client, the name and, for an [RWLock], the side, through whichever handle the lock was taken. If
-// ctx carries several, it returns the nearest that is not unlocked, or else the nearest. It looks as far outward as a re-entry would: an owner made by [WithOwner]
-// hides all holds outside it. It finds no lock that was taken with Lock or TryLock, because these give no context.
+// of is a [Lock], a [Semaphore], a [MultiLock] or a [RedLock]. HoldFrom finds the hold by the client, the name and, for an [RWLock], the side. Of several it returns the nearest that is not unlocked, or
+// else the nearest. An owner made by [WithOwner] hides all holds outside it.
 //
-// For a [MultiLock] or a [RedLock], it returns the hold of the group, if the group has the same members. For a member of a
-// MultiLock, it returns the hold of that member, with its token, deadline and end. For a member of a RedLock it returns
-// false, because the majority may be without that member.
+// For a group, it returns the hold of a group with the same members. For a member of a [MultiLock], it returns the hold of that member;
+// for one of a [RedLock] it returns false, because the majority may be without it.
 //
-// The hold is borrowed. Its Unlock returns [ErrNotHeld] and sends nothing, because the caller of Acquire, or Do, ends the
-// hold. Everything else works, also once the hold is over: a holder that was too slow can still present its token, and be
-// refused. Its Context is that of the hold that ctx carries.
-func HoldFrom(ctx context.Context, of Acquirer) (*Hold, bool) {
+// The hold is borrowed: its Unlock returns [ErrNotHeld] and sends nothing. Everything else works, also once the hold is over: a holder
+// that was too slow can still present its token, and be refused.
+func HoldFrom(ctx context.Context, of acquirer) (*Hold, bool) {
 	if of == nil {
 		return nil, false
 	}
@@ -35,13 +31,10 @@ func HoldFrom(ctx context.Context, of Acquirer) (*Hold, bool) {
 	return hold, true
 }
 
-// DoValue is the Do of a lock for a function that returns a value: see [Lock.Do]. It returns fn's value whenever fn returned,
-// also beside an error. fn may have inserted a row, and the caller may need its id to undo that after a loss. It returns the
-// zero value only if fn did not return.
-//
-// The error for a nil lock and for a nil fn is [ErrInvalidOption].
+// DoValue is the Do of a [Lock], a [Semaphore], a [MultiLock] or a [RedLock], for a function that returns a value. DoValue returns it
+// whenever fn returned, also beside an error: the caller may need it to undo what fn did before a loss.
 func DoValue[T any](
-	ctx context.Context, of Acquirer, fn func(context.Context) (T, error), opts ...AcquireOption,
+	ctx context.Context, of acquirer, fn func(context.Context) (T, error), opts ...AcquireOption,
 ) (value T, err error) {
 	switch {
 	case of == nil:
@@ -56,10 +49,7 @@ func DoValue[T any](
 	return value, err
 }
 
-// EnsureOwner returns ctx itself if it has an owner. Otherwise it returns a context with a new owner, as [WithOwner] does.
-// Unlike WithOwner, it hides no hold of ctx: locks that ctx holds still re-enter.
-//
-// It is for middleware, which does not know whether its caller has an owner or holds a lock. WithOwner there, inside a Do of
-// the same lock, would be a different owner, and wait for itself. Where a goroutine begins, use WithOwner: with EnsureOwner
-// the goroutine would share the holds of its parent.
+// EnsureOwner returns ctx itself if it has an owner. Otherwise it returns a context with a new owner, as [WithOwner] does, but hides no
+// hold of ctx: locks that ctx holds still re-enter. It is for middleware, which does not know whether its caller holds a lock. Where a
+// goroutine begins, use WithOwner, so that it does not share the holds of its parent.
 func EnsureOwner(ctx context.Context) context.Context { return client.EnsureOwner(ctx) }

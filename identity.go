@@ -27,15 +27,13 @@ const maxIdentity = 256
 // WithIdentity stores an identity of the client in Redis, which [Lock.Inspect] shows beside the holds and waits of the client. The default
 // is none: nothing is stored. [AutoIdentity] describes the current process.
 //
-// The key is a hash, rlock_client:{<16 digits of the client's id>}. Its name is mapped as those of locks are. Anyone who may read it sees the identity.
-// It is written in the background with the first acquisition, and refreshed while the client holds or waits for something. It expires three
-// watchdog timeouts after that, or after the process has died, even if a lock with a longer [Lease] outlives it. [Client.Close] deletes
-// it, unless locks are left, or kept by [AtLeast]. It delays and fails no acquisition. If Redis does not let the user write it, rlock logs that once. If Redis
-// loses it, it is missing for up to a watchdog timeout.
+// The key is a hash, rlock_client:{<16 digits of the client's id>}, which anybody who may read it sees. It is written in the background
+// with the first acquisition, refreshed while the client holds or waits for something, and expires three watchdog timeouts after that, even
+// if a lock with a longer [Lease] outlives it. It delays and fails no acquisition: if Redis does not let the user write it, rlock logs that.
 //
 // A text of more than 256 bytes, a negative PID, and an identity without any field are refused with [ErrInvalidOption].
 func WithIdentity(id Identity) Option {
-	return func(s *settings) error {
+	return option(func(s *settings) error {
 		for _, text := range []struct{ what, value string }{{"service", id.Service}, {"host", id.Host}, {"version", id.Version}} {
 			if n := len(text.value); n > maxIdentity {
 				return fmt.Errorf("%w: the %s of the identity has %d bytes, more than %d", ErrInvalidOption, text.what, n, maxIdentity)
@@ -56,7 +54,7 @@ func WithIdentity(id Identity) Option {
 		}
 		s.Identity = &fields
 		return nil
-	}
+	})
 }
 
 // started is when this package was initialized, which is soon after the process started.

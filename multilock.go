@@ -2,36 +2,29 @@ package rlock
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/group"
 )
 
-// MultiLock is several locks that are taken as one: all of them or none. It is made by [NewMultiLock], holds nothing by
-// itself, and is safe for concurrent use.
+// MultiLock is several locks that are taken as one: all of them or none. It is made by [NewMultiLock], holds nothing by itself, and is
+// safe for concurrent use.
 //
-// Its members have a fixed order of its own. So callers that name the same locks in different orders do not wait for each
-// other in a circle. It asks for all locks at once: those of one client take one round trip. While it waits for the first member, it holds
-// no other. If the waiters of a member queue, it waits for that member a moment: at most a tenth of the lease, and never more than 3 s. It only
-// tries any other member. If one refuses, it releases all, and waits for that one first. A hold for a fixed time may be shorter by the moment.
+// It tries all locks at once. If one refuses, it gives all back, waits for that one, and tries the others again. So it holds nothing while
+// it waits, and callers that name the same locks in different orders do not block each other. Two single attempts that come at the same
+// moment may each take a part, and both be refused.
 type MultiLock struct{ g *group.Group }
 
-// NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given
-// twice is taken once. A plain and a fair lock of one name and client would wait for each other: [ErrInvalidOption]. A MultiLock among them counts as its members. It ports RedissonMultiLock. It does not fail: the first
-// method that is called reports an empty list, or a nil lock, with [ErrInvalidOption].
-//
-// It stands in one queue at a time. If other owners always wait for two of its members, and the wait in each of the queues is
-// longer than that moment, it may never get them.
-func NewMultiLock(locks ...Locker) *MultiLock { return &MultiLock{group.NewMulti(members(locks))} }
+// NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given twice is taken
+// once. The first method that is called reports an empty list, a nil lock, and a plain and a fair lock of one name and client, which would
+// wait for each other, with [ErrInvalidOption].
+func NewMultiLock(locks ...*Lock) *MultiLock { return &MultiLock{group.NewMulti(members(locks))} }
 
 // members returns the implementations of locks.
-func members(locks []Locker) []client.Member {
+func members(locks []*Lock) []client.Member {
 	all := make([]client.Member, len(locks))
 	for i, l := range locks {
-		if l != nil {
-			all[i] = l.member()
-		}
+		all[i] = l.in()
 	}
 	return all
 }
@@ -49,45 +42,21 @@ func (m *MultiLock) member() client.Member { return m.in() }
 // String implements [fmt.Stringer]: the kind and the names of the locks.
 func (m *MultiLock) String() string { return m.in().Text("multi lock") }
 
-// LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
-func (m *MultiLock) LogValue() slog.Value { return m.in().LogValue() }
-
-// Lock is [Lock.Lock] for all members: it waits until the context's owner holds them. It also waits for a member that fails
-// for another reason than another owner's hold, if waiting may help. [Wait] bounds the wait for all members together, and
-// so does ctx.
-//
-// The error is that of the member that could not be acquired. After an error nothing is held: the members already acquired are
-// released. A release that hangs goes on in the background. An error of it is only in the text of the error.
-//
-// If ctx has neither an owner nor a hold of a member, the call makes an owner, for which all members are asked.
-func (m *MultiLock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	return lock(ctx, m.in(), opts)
-}
-
-// TryLock is [MultiLock.Lock] with a [Wait] of 0 unless another is given. It returns false and nil if another owner holds a
-// member.
-func (m *MultiLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	return tryLock(ctx, m.in(), opts)
-}
-
-// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members. The error is
-// [ErrLost] if one of them was lost. Otherwise it matches [ErrUnavailable] only if no member failed for another reason. The
-// errors that do not decide are text.
-func (m *MultiLock) Unlock(ctx context.Context) error { return m.in().Unlock(ctx) }
-
 // Do is [Lock.Do] for all members.
 func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
-	return do(ctx, m.in(), fn, terms("do", false, true, opts))
+	return do(ctx, m.in(), fn, terms("do", false, true, nil, opts))
 }
 
-// Acquire is [MultiLock.Lock], but returns the acquisition as a value. The hold is lost when any member is lost. The others
-// stay held until it is unlocked. Its context re-enters every member.
+// Acquire is [Lock.Acquire] for all members. [Wait] and ctx bound the wait for all of them together. The error is that of the member that
+// could not be acquired; then nothing is held. The hold is lost when any member is lost; the others stay held until it is unlocked. Its
+// context re-enters every member. Its Unlock returns [ErrLost] if a member was lost, and otherwise the error of a member that could not be
+// unlocked.
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
-	return takeHold(ctx, m.in(), terms("acquire", false, true, opts))
+	return takeHold(ctx, m.in(), terms("acquire", false, true, nil, opts))
 }
 
-// TryAcquire is [MultiLock.Acquire] with a [Wait] of 0 unless another is given. If another owner holds a member, the error is
-// [ErrNotAcquired].
+// TryAcquire is [MultiLock.Acquire] with a [Wait] of 0 unless the call has another. The error is [ErrNotAcquired] if another owner holds a
+// member.
 func (m *MultiLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
-	return takeHold(ctx, m.in(), terms("try acquire", true, true, opts))
+	return takeHold(ctx, m.in(), terms("try acquire", true, true, nil, opts))
 }

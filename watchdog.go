@@ -1,18 +1,12 @@
 package rlock
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // The options of the watchdog, whose engine is internal/watchdog: one goroutine for each client, which renews the locks that
 // it holds, ends holds at their deadlines, and carries out releases in the background. internal/table decides what is due,
 // and when.
 
-const (
-	minWatchdogTimeout = 100 * time.Millisecond
-	maxBatchSize       = 1000
-)
+const minWatchdogTimeout = 100 * time.Millisecond
 
 // WithWatchdogTimeout sets the lease of locks that are taken without [Lease] and [RenewedLease]: how long such a lock outlives
 // the death of its process. While the lock is held, it is renewed whenever a third of that time has passed. The default is
@@ -25,21 +19,7 @@ func WithWatchdogTimeout(d time.Duration) Option {
 // forgets to unlock. The default is 0, which means no limit. Otherwise the minimum is 1 ms.
 func WithMaxHold(d time.Duration) Option {
 	if d == 0 {
-		return func(s *settings) error { s.Table.MaxHold = 0; return nil }
+		return option(func(s *settings) error { s.Table.MaxHold = 0; return nil })
 	}
 	return durationOption("max hold", d, minLease, func(s *settings) { s.Table.MaxHold = d })
-}
-
-// WithRenewalBatchSize sets how many locks one call of the renewing script renews, from 1 to 1,000. The default is 100,
-// Redisson's lockWatchdogBatchSize.
-//
-// Experimental: WithRenewalBatchSize may change or go before v1.
-func WithRenewalBatchSize(n int) Option {
-	return func(s *settings) error {
-		if n < 1 || n > maxBatchSize {
-			return fmt.Errorf("%w: renewal batch size %d out of range [1, %d]", ErrInvalidOption, n, maxBatchSize)
-		}
-		s.Table.BatchSize = n
-		return nil
-	}
 }

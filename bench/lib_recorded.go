@@ -49,7 +49,7 @@ func checksPair(ctx context.Context, c *Cell) (p rawPair, err error) {
 		rdb.AddHook(r)
 		client, err = rlock.New(rdb, options...)
 		return client, err
-	}, rlock.WithAutoPipeline(-1))(*c)
+	}, rlock.WithoutAutoPipeline())(*c)
 	if err != nil {
 		return p, err
 	}

@@ -69,20 +69,29 @@ func (l rlockFairLibrary) Handle(name string) Handle { return rlockHandle{l.clie
 
 // Together returns a handle of a multi lock.
 func (l rlockLibrary) Together(names []string) Handle {
-	locks := make([]rlock.Locker, len(names))
+	locks := make([]*rlock.Lock, len(names))
 	for i, name := range names {
 		locks[i] = l.client.NewLock(name)
 	}
-	return multiHandle{rlock.NewMultiLock(locks...)}
+	return &multiHandle{lock: rlock.NewMultiLock(locks...)}
 }
 
 func (rlockLibrary) Key(name string) string { return name }
 
-type multiHandle struct{ lock *rlock.MultiLock }
+type multiHandle struct {
+	lock *rlock.MultiLock
+	hold *rlock.Hold // the lock protects it
+}
 
-func (h multiHandle) Lock(ctx context.Context) error { return h.lock.Lock(ctx) }
+func (h *multiHandle) Lock(ctx context.Context) error {
+	hold, err := h.lock.Acquire(ctx)
+	if err == nil {
+		h.hold = hold
+	}
+	return err
+}
 
-func (h multiHandle) Unlock(ctx context.Context) error { return h.lock.Unlock(ctx) }
+func (h *multiHandle) Unlock(ctx context.Context) error { return h.hold.Unlock(ctx) }
 
 type rlockHandle struct{ lock *rlock.Lock }
 

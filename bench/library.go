@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/go-rlock/rlock"
 )
@@ -62,12 +61,7 @@ func entrants() []entrant {
 		{name: "checks-rueidis", raw: true, open: openRaw(bareOnRueidis, checksPair), only: raw},
 		{name: "rlock", open: openRlock()},
 		{name: onRueidis, open: openRlockRueidis()},
-		{name: "rlock-alone", open: openRlock(rlock.WithAutoPipeline(-1)), only: []string{"S1", "S2", "S8"}},
-		{
-			name: "rlock-lazy", only: []string{"S3", "S4"},
-			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),
-		},
-		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
+		{name: "rlock-alone", open: openRlock(rlock.WithoutAutoPipeline()), only: []string{"S1", "S2", "S8"}},
 		{name: rlockPlain, open: openRlockPlain, only: []string{"S13", "S14"}},
 		{name: rlockFair, open: openRlockFair, only: []string{"S9", "S11"}},
 		{name: "bsm/redislock", peer: true, polls: true, open: openBSM, skips: map[string]string{"S6": noWatch, "S7/100000": atScale}},

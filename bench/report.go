@@ -37,12 +37,8 @@ All libraries and go-redis run with their default options, with these exceptions
   one server. m1 has a TryNextAfter of 1 s. With the default of 20 ms, a slow reply makes it wait forever, even for a name of
   its own. (Its last waiters sometimes still do, see "left waiting".)
 - redsync is v4.17.0, the last version for Go 1.25.
-- rlock runs with its defaults and in variants. rlock-lazy (WithLazyHandOver and WithHandOver(1000, 5 ms)) hands the lock over
-  within the process without asking Redis. The price: a critical section may begin although the lock was taken away, by force
-  or by a failover, since its last public release, which is at most 5 ms ago. A renewed hold notices the loss equally late in
-  either variant. rlock-1 (WithHandOver(1, 5 ms)) releases the lock publicly after every hand-over. It moves between processes
-  more often, and changes hands less often in total. rlock-alone (WithAutoPipeline(-1)) sends each script by itself. rlock-fair
-  is NewFairLock.
+- rlock runs with its defaults and in variants. rlock-alone (WithoutAutoPipeline) sends each script by itself. rlock-fair is
+  NewFairLock.
 - rlock-rueidis is rlockrueidis.New: the same locks on rueidis in place of go-redis.
 - There are more floors, each a raw pair of scripts. layout is the least that Redisson's layout takes: a hash with a field and a
   lease, and a message at the release. checks is the very pair that rlock sends for a free lock: it also looks for a line

@@ -21,10 +21,10 @@ import (
 // tableFiles lists the files of the lock table from the bottom up. A file refers to what earlier files declare.
 var tableFiles = []string{
 	"step", "stages", "state",
-	"table", "open", "trying", "grant", "rights", "owners", "loss", "acquisition", "place", "attempt", "watch", "queue", "suspect", "hold", "way",
+	"table", "open", "trying", "grant", "lined", "owners", "loss", "acquisition", "place", "attempt", "watch", "queue", "hold", "way",
 	"message", "rest", "look", "settle", "admit",
 	"ending", "free", "handover", "export", "exit",
-	"due", "inquiry", "receipts", "shutdown", "queries",
+	"due", "shutdown", "queries",
 }
 
 // mostUpward is how many pairs of files there may be of which the lower one refers to the upper one. A commit may only lower it.

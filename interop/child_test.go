@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // childEnv is the environment variable that makes the test binary a child process. Its value is a childCall in JSON.
@@ -79,7 +80,7 @@ type holding struct {
 func hold(h holding, told <-chan string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: h.Addr})
 	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(h.Watchdog),
-		rlock.WithFairWait(cmp.Or(h.FairWait, 5*time.Minute)))
+		tune.FairWait(cmp.Or(h.FairWait, 5*time.Minute)))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestCluster starts one cluster per version for all claims. The last claim kills a master.
@@ -58,32 +59,40 @@ type fleet struct {
 
 // mode selects how each side announces releases.
 type mode struct {
-	java string // shardedSubscriptionMode; empty for versions without this setting
-	inGo rlock.ShardedPubSub
+	java    string // shardedSubscriptionMode; empty for versions without this setting
+	classic bool   // in Go
 }
 
-func (m mode) String() string { return fmt.Sprintf("Java %s, Go %d", m.java, m.inGo) }
+func (m mode) String() string { return fmt.Sprintf("Java %s, Go classic=%v", m.java, m.classic) }
+
+// options returns the options of a client in Go, with more.
+func (m mode) options(more ...rlock.Option) []rlock.Option {
+	if m.classic {
+		more = append(more, rlock.WithClassicPubSub())
+	}
+	return more
+}
 
 // agreed returns the modes in which the sides hear each other. The last one is not sharded.
 func (f *fleet) agreed() []mode {
 	switch {
 	case f.version.atLeast(3, 29):
-		return []mode{{"AUTO", rlock.ShardedAuto}, {"AUTO", rlock.ShardedOn}, {"ON", rlock.ShardedAuto}, {"OFF", rlock.ShardedOff}}
+		return []mode{{"AUTO", false}, {"ON", false}, {"OFF", true}}
 	case f.version.atLeast(3, 22):
-		return []mode{{"", rlock.ShardedAuto}}
+		return []mode{{"", false}}
 	}
-	return []mode{{"", rlock.ShardedOff}}
+	return []mode{{"", true}}
 }
 
 // disagreed returns the modes in which the sides do not hear each other.
 func (f *fleet) disagreed() []mode {
 	switch {
 	case f.version.atLeast(3, 29):
-		return []mode{{"OFF", rlock.ShardedAuto}, {"AUTO", rlock.ShardedOff}}
+		return []mode{{"OFF", false}, {"AUTO", true}}
 	case f.version.atLeast(3, 22):
-		return []mode{{"", rlock.ShardedOff}}
+		return []mode{{"", true}}
 	}
-	return []mode{{"", rlock.ShardedAuto}}
+	return []mode{{"", false}}
 }
 
 // side is the client of one language.
@@ -101,10 +110,10 @@ type goSide struct {
 
 func (f *fleet) openGo(tb testing.TB, m mode, opts ...rlock.Option) goSide {
 	tb.Helper()
-	return goSide{tb, newClient(tb, f.Client(tb), append(opts, rlock.WithShardedPubSub(m.inGo))...), m}
+	return goSide{tb, newClient(tb, f.Client(tb), m.options(opts...)...), m}
 }
 
-func (s goSide) sharded() bool { return s.mode.inGo != rlock.ShardedOff }
+func (s goSide) sharded() bool { return !s.mode.classic }
 
 func (s goSide) lock(kind, name string, d time.Duration) hand {
 	var opts []rlock.AcquireOption
@@ -222,7 +231,7 @@ func clusterWakeUps(t *testing.T, f *fleet) {
 	t.Helper()
 	for _, m := range f.agreed() {
 		t.Run(m.String(), func(t *testing.T) {
-			inGo, inJava := f.openGo(t, m, rlock.WithPollInterval(never)), f.openJava(t, m, settings{})
+			inGo, inJava := f.openGo(t, m, tune.PollInterval(never)), f.openJava(t, m, settings{})
 			for _, k := range handOvers {
 				f.handOver(t, inGo, inJava, k[0], k[1], newName())
 				f.handOver(t, inJava, inGo, k[0], k[1], newName())
@@ -288,7 +297,7 @@ func (f *fleet) namesOfAllMasters(tb testing.TB, each int) (names []string) {
 func clusterTags(t *testing.T, f *fleet) {
 	t.Helper()
 	m := f.agreed()[0]
-	inGo, inJava := f.openGo(t, m, rlock.WithPollInterval(never)), f.openJava(t, m, settings{})
+	inGo, inJava := f.openGo(t, m, tune.PollInterval(never)), f.openJava(t, m, settings{})
 	for _, form := range []string{"{%s}:a", "x{%s}y", "a{%s}c{d}"} {
 		tagged := func() string { return fmt.Sprintf(form, newName()) }
 		for _, k := range handOvers {

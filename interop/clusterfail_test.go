@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func clusterDisagreement(t *testing.T, f *fleet) {
 	t.Helper()
 	const watchdog = time.Second // Java sleeps for that long
 	for _, m := range f.disagreed() {
-		inGo := f.openGo(t, m, rlock.WithPollInterval(100*time.Millisecond), rlock.WithWatchdogTimeout(watchdog))
+		inGo := f.openGo(t, m, tune.PollInterval(100*time.Millisecond), rlock.WithWatchdogTimeout(watchdog))
 		inJava := f.openJava(t, m, settings{Watchdog: watchdog})
 		for _, sides := range [][2]side{{inGo, inJava}, {inJava, inGo}} {
 			name := newName()
@@ -108,7 +109,7 @@ func (f *fleet) throughout(t *testing.T, watchdog time.Duration, javaKeeps bool,
 // releases them.
 func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duration, javaKeeps bool) (settle func()) {
 	t.Helper()
-	inGo := f.openGo(t, m, rlock.WithPollInterval(never), rlock.WithWatchdogTimeout(watchdog))
+	inGo := f.openGo(t, m, tune.PollInterval(never), rlock.WithWatchdogTimeout(watchdog))
 	inJava := f.openJava(t, m, settings{Watchdog: watchdog})
 	byJava, byGo, kept := prefix+":java", prefix+":go", prefix+":kept"
 	javaLock := inJava.newThread().lock("lock", byJava)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func fairDeadlines(name string) string { return derived("redisson_lock_timeout", name) }
@@ -96,7 +97,7 @@ func TestFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
 		rdb := server.Client(t)
 		// Each waiter in Java listens on a channel of its own. By default, Redisson opens a connection for every 5 channels.
 		java := openFair(t, sharedJVM(t, v), server.Addr, settings{More: map[string]any{"subscriptionsPerConnection": 50}})
-		client := newClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(watchdogOf(v)))
+		client := newClient(t, rdb, tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(watchdogOf(v)))
 		lock := client.NewFairLock(name)
 		holder := goHand(t.Context(), lock)
 		holder.lock(t)
@@ -243,7 +244,7 @@ func TestInterruptedFairWaiterOfJavaBlocksUntilDeadline(t *testing.T) {
 		server, name := redistest.Start(t), newName()
 		rdb := server.Client(t)
 		java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
-		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
+		lock := newClient(t, rdb, tune.PollInterval(time.Hour)).NewFairLock(name)
 		holder, inGo := goHand(t.Context(), lock), goHand(t.Context(), lock)
 		holder.lock(t)
 		ghost := leaveGhost(t, rdb, java.thread(1), name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // deadFairWait is how long a fair lock waits for a dead waiter: the minimum that rlock allows.
@@ -47,7 +48,7 @@ func TestKilledFairWaiterIsSkipped(t *testing.T) {
 				server, name := redistest.Start(t), newName()
 				rdb := server.Client(t)
 				java := openFair(t, sharedJVM(t, v), server.Addr, settings{FairWait: deadFairWait})
-				client := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithFairWait(deadFairWait))
+				client := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), tune.FairWait(deadFairWait))
 				lock := client.NewFairLock(name)
 				holder := goHand(t.Context(), lock)
 				holder.lock(t)
@@ -133,7 +134,7 @@ func TestHeldFairLockWithOnlyDeadWaiters(t *testing.T) {
 		server, name := redistest.Start(t), newName()
 		rdb := server.Client(t)
 		java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
-		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
+		lock := newClient(t, rdb, tune.PollInterval(time.Hour)).NewFairLock(name)
 		holder := javaHand(java.thread(1).lock("fair", name))
 		holder.lock(t)
 		leaveDead := func(thread int) {

@@ -30,7 +30,7 @@ func TestJavaContinuesTokensOfGo(t *testing.T) {
 		t.Helper()
 		server, name := redistest.Start(t), newName()
 		rdb := server.Client(t)
-		inGo := newClient(t, rdb).NewFencedLock(name)
+		inGo := newClient(t, rdb).NewLock(name, rlock.Fenced())
 		inJava := sharedJVM(t, v).open(t, settings{}, server.Addr).thread(1).lock("fenced", name)
 		requireSeen := func(want int64) {
 			t.Helper()
@@ -142,7 +142,7 @@ func TestTokensGrowInOrderOfHolders(t *testing.T) {
 		var seen tokens
 		var done []<-chan error
 		for i := range each {
-			inGo := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog)).NewFencedLock(name)
+			inGo := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog)).NewLock(name, rlock.Fenced())
 			inJava := java.thread(i).lock("fenced", name)
 			for _, hold := range []func() error{
 				func() error { return seen.holdInGo(t.Context(), inGo) }, func() error { return seen.holdInJava(inJava) },

@@ -141,7 +141,8 @@ func pairOf(locks *rlock.Client, b bench) func(context.Context) (end func(contex
 		return func(ctx context.Context) (func(context.Context) error, error) { return acquire(s.Acquire(ctx)) }
 	case "plain semaphore":
 		s := locks.NewPlainSemaphore(b.Names[0])
-		return func(ctx context.Context) (func(context.Context) error, error) { return acquire(s.Acquire(ctx)) }
+		release := func(ctx context.Context) error { return s.Release(ctx, 1) }
+		return func(ctx context.Context) (func(context.Context) error, error) { return release, s.Acquire(ctx) }
 	}
 	lock := kindNamed(b.Kind).newLock(locks, b.Names[0])
 	unlock := lock.Unlock // made once, so that it does not count

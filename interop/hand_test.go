@@ -2,6 +2,7 @@ package interop_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -21,17 +22,39 @@ type hand struct {
 }
 
 // goHand returns the hand of a new owner.
-func goHand(ctx context.Context, l rlock.Locker, opts ...rlock.AcquireOption) hand {
+func goHand(ctx context.Context, l *rlock.Lock, opts ...rlock.AcquireOption) hand {
 	return goHandOf(rlock.WithOwner(ctx), l, opts...)
 }
 
 // goHandOf returns the hand of the owner in a context.
-func goHandOf(owner context.Context, l rlock.Locker, opts ...rlock.AcquireOption) hand {
+func goHandOf(owner context.Context, l *rlock.Lock, opts ...rlock.AcquireOption) hand {
 	return hand{
 		language: "Go",
 		ask:      func() <-chan error { return async(func() error { return l.Lock(owner, opts...) }) },
 		try:      func() (bool, error) { return l.TryLock(owner) },
 		unlock:   func() error { return l.Unlock(owner) },
+	}
+}
+
+// multiHand returns the hand of a new owner on a multi lock.
+func multiHand(ctx context.Context, m *rlock.MultiLock) hand {
+	owner := rlock.WithOwner(ctx)
+	var hold *rlock.Hold
+	return hand{
+		language: "Go",
+		ask: func() <-chan error {
+			return async(func() (err error) {
+				hold, err = m.Acquire(owner)
+				return err
+			})
+		},
+		try: func() (ok bool, err error) {
+			if hold, err = m.TryAcquire(owner); errors.Is(err, rlock.ErrNotAcquired) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		unlock: func() error { return hold.Unlock(owner) },
 	}
 }
 

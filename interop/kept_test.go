@@ -151,7 +151,7 @@ func TestATicketOfAWriterLetsAllReadersOfRedissonIn(t *testing.T) {
 		t.Helper()
 		p := newRWPair(t, v, settings{})
 		messages := p.listen(t)
-		hold, err := p.inGo.WriteLock().Acquire(p.owner, rlock.Lease(time.Hour))
+		hold, err := p.inGo.Writer().Acquire(p.owner, rlock.Lease(time.Hour))
 		require.NoError(t, err)
 		reading := [2]<-chan error{p.javaReads.ask(), javaHand(p.java.thread(3).lock("read", p.name)).ask()}
 		p.asleep(t)

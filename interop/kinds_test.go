@@ -26,11 +26,11 @@ func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock, opts .
 	return func(c *rlock.Client, name string) *rlock.Lock { return newLock(c, name, opts...) }
 }
 
-func newReadLock(c *rlock.Client, name string) *rlock.Lock  { return c.NewRWLock(name).ReadLock() }
-func newWriteLock(c *rlock.Client, name string) *rlock.Lock { return c.NewRWLock(name).WriteLock() }
+func newReadLock(c *rlock.Client, name string) *rlock.Lock  { return c.NewRWLock(name).Reader() }
+func newWriteLock(c *rlock.Client, name string) *rlock.Lock { return c.NewRWLock(name).Writer() }
 
 func newFencedWriteLock(c *rlock.Client, name string) *rlock.Lock {
-	return c.NewRWLock(name, rlock.Fenced()).WriteLock()
+	return c.NewRWLock(name, rlock.Fenced()).Writer()
 }
 
 func lockChannel(name string) string { return derived("redisson_lock__channel", name) }
@@ -48,7 +48,7 @@ func derived(prefix, name string) string {
 // kinds lists every kind of lock with one name.
 var kinds = []kindOf{
 	excluding(kindOf{java: "lock", newLock: single((*rlock.Client).NewLock), channel: lockChannel}),
-	excluding(kindOf{java: "fenced", newLock: single((*rlock.Client).NewFencedLock), channel: lockChannel}),
+	excluding(kindOf{java: "fenced", newLock: single((*rlock.Client).NewLock, rlock.Fenced()), channel: lockChannel}),
 	excluding(kindOf{java: "spin", newLock: single((*rlock.Client).NewSpinLock), channel: noChannel}),
 	excluding(kindOf{java: "fair", newLock: single((*rlock.Client).NewFairLock), channel: noChannel, fair: true}),
 	excluding(kindOf{java: "write", newLock: newWriteLock, channel: rwChannel}),
@@ -81,7 +81,7 @@ func excluding(k kindOf) kindOf {
 
 // newMultiLock returns the counterpart of Java's kind "multi".
 func newMultiLock(c *rlock.Client, names ...string) *rlock.MultiLock {
-	locks := make([]rlock.Locker, 0, len(names))
+	locks := make([]*rlock.Lock, 0, len(names))
 	for _, name := range names {
 		locks = append(locks, c.NewLock(name))
 	}

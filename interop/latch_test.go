@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // javaLatch is a count-down latch together with a thread.
@@ -133,7 +134,7 @@ func (l *latches) round(count int64, lastInJava bool) {
 
 // waitsForMessages are the options of a Go client that does not poll during a test.
 func waitsForMessages(more ...rlock.Option) []rlock.Option {
-	return append([]rlock.Option{rlock.WithPollInterval(never)}, more...)
+	return append([]rlock.Option{tune.PollInterval(never)}, more...)
 }
 
 func TestLatch(t *testing.T) {
@@ -278,7 +279,7 @@ func TestLatchOnCluster(t *testing.T) {
 		}
 		for _, m := range f.agreed() {
 			java := f.java.open(t, settings{Sharded: m.java}, cluster.Options().Addrs...)
-			client := newClient(t, f.rdb, waitsForMessages(rlock.WithShardedPubSub(m.inGo))...)
+			client := newClient(t, f.rdb, waitsForMessages(m.options()...)...)
 			subscribers := func(channel string) (n int64) {
 				for _, node := range nodes {
 					n += node.PubSubNumSub(t.Context(), channel).Val()[channel] + node.PubSubShardNumSub(t.Context(), channel).Val()[channel]

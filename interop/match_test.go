@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // owner is an owner in Go or in Java, together with a lock.
@@ -106,7 +107,7 @@ func newJavaParty(t *testing.T, j *jvm, server *redistest.Server, watchdog time.
 // newParties opens a client on each side. In Go, only a message or the end of a lease makes a waiter try again.
 func newParties(t *testing.T, v version, server *redistest.Server, watchdog time.Duration) (inGo, inJava party) {
 	t.Helper()
-	locks := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog), rlock.WithPollInterval(time.Hour))
+	locks := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog), tune.PollInterval(time.Hour))
 	return goParty{locks}, newJavaParty(t, sharedJVM(t, v), server, watchdog)
 }
 

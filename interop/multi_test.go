@@ -20,7 +20,7 @@ func TestMultiLockAndLocksOfJavaExcludeEachOther(t *testing.T) {
 		rdb := server.Client(t)
 		java := sharedJVM(t, v).open(t, settings{Watchdog: watchdogOf(v)}, server.Addr)
 		client := newClient(t, rdb, rlock.WithWatchdogTimeout(watchdogOf(v)))
-		inGo := goHand(t.Context(), newMultiLock(client, names...))
+		inGo := multiHand(t.Context(), newMultiLock(client, names...))
 		reversed := slices.Clone(names)
 		slices.Reverse(reversed)
 		inJava := javaHand(java.thread(1).lock("multi", reversed...))
@@ -65,7 +65,7 @@ func TestMultiLocksInOppositeOrdersTakeTurns(t *testing.T) {
 		// Only one in Java, because two there, in opposite orders, keep blocking each other for 3 s.
 		hands := []hand{
 			javaHand(java.thread(1).lock("multi", b, a)),
-			goHand(t.Context(), newMultiLock(client, a, b)), goHand(t.Context(), newMultiLock(client, b, a)),
+			multiHand(t.Context(), newMultiLock(client, a, b)), multiHand(t.Context(), newMultiLock(client, b, a)),
 		}
 		var behind atomic.Int64 // the hands that have not finished their rounds
 		behind.Store(int64(len(hands)))

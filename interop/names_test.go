@@ -174,14 +174,13 @@ func TestOddNames(t *testing.T) {
 	})
 }
 
-// TestMappedNames checks that the name in Java is the one that results from a prefix or a name mapper in Go.
+// TestMappedNames checks that the name in Java is the one that results from a prefix in Go.
 func TestMappedNames(t *testing.T) {
 	t.Parallel()
 	onNames(t, func(t *testing.T, h *namesHarness) {
 		t.Helper()
 		h.test(t, h.open(t, rlock.WithKeyPrefix("app:")), "x", "app:x")
-		mapper := func(name string) string { return "{app}:" + name }
-		h.test(t, h.open(t, rlock.WithNameMapper(mapper)), "x", "{app}:x")
+		h.test(t, h.open(t), "{app}:x", "{app}:x")
 	})
 }
 

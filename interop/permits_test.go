@@ -105,7 +105,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 		f := &fleet{Cluster: cluster, rdb: cluster.Client(t), java: sharedJVM(t, v), version: v}
 		for _, m := range f.agreed() {
 			java := f.java.open(t, settings{Sharded: m.java}, cluster.Options().Addrs...)
-			client := newClient(t, f.rdb, waitsForMessages(rlock.WithShardedPubSub(m.inGo))...)
+			client := newClient(t, f.rdb, waitsForMessages(m.options()...)...)
 			listeners := func(name string) (n int64) {
 				channel := "redisson_sc:{" + name + "}"
 				for _, node := range cluster.Nodes {
@@ -117,10 +117,7 @@ func TestSemaphoresOnCluster(t *testing.T) {
 			for _, plain := range []bool{false, true} {
 				t.Run(fmt.Sprint(m, " plain ", plain), func(t *testing.T) {
 					name := newName()
-					var inGo rlock.Acquirer = client.NewSemaphore(name, rlock.Total(1))
-					if plain {
-						inGo = client.NewPlainSemaphore(name, rlock.Total(1))
-					}
+					inGo := takes(client, plain, name, 1)
 					inJava := &javaSemaphore{T: t, thread: java.thread(100), name: name, plain: plain}
 					wakeEachOther(t, inGo, inJava, func() bool { return listeners(name) > 0 })
 				})
@@ -129,8 +126,25 @@ func TestSemaphoresOnCluster(t *testing.T) {
 	})
 }
 
+// take acquires a permit, and returns what gives it back.
+type take func(ctx context.Context) (giveBack func(context.Context) error, err error)
+
+// takes returns what takes permits of a semaphore of either sort.
+func takes(client *rlock.Client, plain bool, name string, total int) take {
+	if plain {
+		s := client.NewPlainSemaphore(name, rlock.Total(total))
+		giveBack := func(ctx context.Context) error { return s.Release(ctx, 1) }
+		return func(ctx context.Context) (func(context.Context) error, error) { return giveBack, s.Acquire(ctx) }
+	}
+	s := client.NewSemaphore(name, rlock.Total(total))
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		hold, err := s.Acquire(ctx)
+		return hold.Unlock, err
+	}
+}
+
 // wakeEachOther has each side wait for the permit of the other one.
-func wakeEachOther(t *testing.T, inGo rlock.Acquirer, inJava *javaSemaphore, listen func() bool) {
+func wakeEachOther(t *testing.T, inGo take, inJava *javaSemaphore, listen func() bool) {
 	t.Helper()
 	release := func(id string) <-chan result[bool] {
 		if inJava.plain {
@@ -146,19 +160,19 @@ func wakeEachOther(t *testing.T, inGo rlock.Acquirer, inJava *javaSemaphore, lis
 		return call[string](inJava, "acquire")
 	}
 	for range 3 {
-		hold, err := inGo.Acquire(t.Context())
+		giveBack, err := inGo(t.Context())
 		require.NoError(t, err)
 		id := make(chan string, 1)
 		go func() { id <- acquire() }()
 		eventually(t, "Java listens", listen)
-		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, giveBack(t.Context()))
 		inJavasHands := within(t, "Go's release wakes Java", id)
 
 		got := make(chan error, 1)
 		go func() {
-			hold, err := inGo.Acquire(t.Context())
+			giveBack, err := inGo(t.Context())
 			if err == nil {
-				err = hold.Unlock(t.Context())
+				err = giveBack(t.Context())
 			}
 			got <- err
 		}()
@@ -203,19 +217,19 @@ func soakSemaphore(t *testing.T, v version, plain bool, length time.Duration) {
 	var all sync.WaitGroup
 	for range 2 {
 		client := newClient(t, server.Client(t))
-		var sem rlock.Acquirer = client.NewSemaphore(name, rlock.Total(total))
+		acquire := takes(client, plain, name, total)
 		if plain {
-			sem = client.NewPlainSemaphore(name, rlock.Total(total))
 			free = func(c *rlock.Client) (int, error) { return c.NewPlainSemaphore(name).AvailablePermits(t.Context()) }
 		}
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					err := sem.Do(t.Context(), func(context.Context) error {
+					giveBack, err := acquire(t.Context())
+					if err == nil {
 						enter(&inGo)
 						inside.Add(-1)
-						return nil
-					})
+						err = giveBack(t.Context())
+					}
 					if err != nil {
 						t.Error(err)
 						return

@@ -24,8 +24,8 @@ func newPreferringPair(t *testing.T, v version) (p *rwPair, own string) {
 	p = newRWPair(t, v, settings{Watchdog: watchdog}, rlock.WithWatchdogTimeout(watchdog))
 	client := newClient(t, p.rdb, rlock.WithWatchdogTimeout(watchdog))
 	p.inGo = client.NewRWLock(p.name, rlock.WriterPreference())
-	p.goReads, p.goWrites = goHandOf(p.owner, p.inGo.ReadLock()), goHandOf(p.owner, p.inGo.WriteLock())
-	p.goWriter = goHand(t.Context(), p.inGo.WriteLock())
+	p.goReads, p.goWrites = goHandOf(p.owner, p.inGo.Reader()), goHandOf(p.owner, p.inGo.Writer())
+	p.goWriter = goHand(t.Context(), p.inGo.Writer())
 	return p, rwChannel(p.name) + ":" + client.ID()
 }
 
@@ -48,7 +48,7 @@ func TestOnlyReadersOfRlockWaitForAWriterOfRlock(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		p, own := newPreferringPair(t, v)
-		late := goHand(t.Context(), newClient(t, p.rdb).NewRWLock(p.name, rlock.WriterPreference()).ReadLock())
+		late := goHand(t.Context(), newClient(t, p.rdb).NewRWLock(p.name, rlock.WriterPreference()).Reader())
 		p.goReads.lock(t)
 		writing := p.goWriter.ask()
 		subscribed(t, p.rdb, own, 1)
@@ -131,7 +131,7 @@ func waitsOfWriter(t *testing.T, v version, inGo, inJava int) {
 		inTurn = append(inTurn, java.Turns(reader("Java", i)))
 	}
 	for i := range inGo {
-		lock := newClient(t, rdb).NewRWLock(s.name, rlock.WriterPreference()).ReadLock()
+		lock := newClient(t, rdb).NewRWLock(s.name, rlock.WriterPreference()).Reader()
 		wg.Go(func() {
 			if err := reader("Go", i).inGo(lock); err != nil {
 				t.Error(err)
@@ -139,7 +139,7 @@ func waitsOfWriter(t *testing.T, v version, inGo, inJava int) {
 		})
 	}
 	var waits []time.Duration
-	missed, writer := 0, newClient(t, rdb).NewRWLock(s.name, rlock.WriterPreference()).WriteLock()
+	missed, writer := 0, newClient(t, rdb).NewRWLock(s.name, rlock.WriterPreference()).Writer()
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(rand.N(200 * time.Millisecond)) {
 		asked := time.Now()
 		hold, err := writer.Acquire(t.Context(), rlock.Wait(15*time.Second))

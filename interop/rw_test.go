@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // rwPair is a read-write lock in the hands of both languages.
@@ -31,9 +32,9 @@ func newRWPair(t *testing.T, v version, s settings, opts ...rlock.Option) *rwPai
 	p := &rwPair{name: newName(), rdb: server.Client(t), owner: rlock.WithOwner(t.Context())}
 	p.inGo = newClient(t, p.rdb, opts...).NewRWLock(p.name)
 	p.java = sharedJVM(t, v).open(t, s, server.Addr)
-	p.goReads, p.goWrites = goHandOf(p.owner, p.inGo.ReadLock()), goHandOf(p.owner, p.inGo.WriteLock())
+	p.goReads, p.goWrites = goHandOf(p.owner, p.inGo.Reader()), goHandOf(p.owner, p.inGo.Writer())
 	p.javaReads, p.javaWrites = javaHand(p.inJava("read")), javaHand(p.inJava("write"))
-	p.goWriter = goHand(t.Context(), p.inGo.WriteLock())
+	p.goWriter = goHand(t.Context(), p.inGo.Writer())
 	p.javaWriter = javaHand(p.java.thread(2).lock("write", p.name))
 	return p
 }
@@ -125,7 +126,7 @@ func TestDowngradeOfWriterInGoLetsReadersOfJavaIn(t *testing.T) {
 		t.Helper()
 		p := newRWPair(t, v, settings{})
 		messages := p.listen(t)
-		require.NoError(t, p.inGo.WriteLock().Lock(p.owner, rlock.Lease(time.Hour)))
+		require.NoError(t, p.inGo.Writer().Lock(p.owner, rlock.Lease(time.Hour)))
 		p.goReads.lock(t)
 		locked, err := p.inJava("write").IsLocked()
 		require.NoError(t, err)
@@ -162,11 +163,11 @@ func TestDowngradeOfWriterInJavaIsFoundByPolling(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		const poll = 2 * time.Second
-		p := newRWPair(t, v, settings{}, rlock.WithPollInterval(poll))
+		p := newRWPair(t, v, settings{}, tune.PollInterval(poll))
 		messages := p.listen(t)
 		require.NoError(t, p.inJava("write").Lock(lease(time.Hour)))
 		p.javaReads.lock(t)
-		for _, lock := range []*rlock.Lock{p.inGo.ReadLock(), p.inGo.WriteLock()} {
+		for _, lock := range []*rlock.Lock{p.inGo.Reader(), p.inGo.Writer()} {
 			locked, err := lock.IsLocked(t.Context())
 			require.NoError(t, err)
 			require.True(t, locked)
@@ -181,7 +182,7 @@ func TestDowngradeOfWriterInJavaIsFoundByPolling(t *testing.T) {
 		require.Less(t, passed(), poll+10*time.Second, "the poll interval, plus time for a busy machine")
 		require.Empty(t, messages, "nothing was announced")
 		require.Greater(t, p.ttl(t), time.Minute, "Redisson keeps the writer's lease")
-		locked, err := p.inGo.WriteLock().IsLocked(t.Context())
+		locked, err := p.inGo.Writer().IsLocked(t.Context())
 		require.NoError(t, err)
 		require.False(t, locked)
 

@@ -17,7 +17,7 @@ func TestReadReleaseKeepsLockForRemainingReaders(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		p := newRWPair(t, v, settings{})
-		read := p.inGo.ReadLock()
+		read := p.inGo.Reader()
 		pairs := [][2]hand{ // the longer lease first
 			{goHandOf(p.owner, read, rlock.Lease(long)), javaHand(p.inJava("read"), lease(short))},
 			{javaHand(p.inJava("read"), lease(long)), goHandOf(p.owner, read, rlock.Lease(short))},
@@ -53,7 +53,7 @@ func TestReadReleaseSeesReentriesOfOtherSide(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		p := newRWPair(t, v, settings{})
-		read := p.inGo.ReadLock()
+		read := p.inGo.Reader()
 		inGo := func(d time.Duration) hand { return goHandOf(p.owner, read, rlock.Lease(d)) }
 		inJava := func(d time.Duration) hand { return javaHand(p.inJava("read"), lease(d)) }
 		for _, first := range []time.Duration{time.Minute, 20 * time.Second} { // the longer entry first, or the shorter

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // javaSemaphore is a semaphore together with a thread.
@@ -50,7 +51,7 @@ type semaphores struct {
 	inGo    *rlock.Semaphore
 	inJava  *javaSemaphore
 	waiting *javaSemaphore // on another thread
-	stats   func() rlock.Stats
+	stats   func() observe.Stats
 }
 
 // counts requires both sides to see so many permits: free, out and in all.
@@ -130,9 +131,6 @@ func TestSemaphore(t *testing.T) {
 		inJava, err = await(thread, aLongTime)
 		require.NoError(t, err, "Go's release wakes Java")
 
-		left, err := s.inGo.LeaseOf(t.Context(), inJava)
-		require.NoError(t, err)
-		require.Negative(t, left, "Java's acquire has no lease")
 		require.NoError(t, s.inGo.Release(t.Context(), inJava), "Go gives Java's permit back")
 		require.False(t, call[bool](s.inJava, "tryRelease", permit(inJava)))
 		require.True(t, call[bool](s.inJava, "tryRelease", permit(two.PermitIDs()[1])), "Java gives one of Go's back")
@@ -203,33 +201,27 @@ func TestPlainSemaphore(t *testing.T) {
 		require.True(t, set)
 		require.False(t, call[bool](inJava, "trySetPermits", permits(7)))
 		call[bool](inJava, "acquire", permits(2))
-		hold, err := inGo.Acquire(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, inGo.Acquire(t.Context()))
 		free(0)
 		require.False(t, call[bool](inJava, "tryAcquire", permits(1)))
-		_, err = inGo.TryAcquire(t.Context())
-		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		got, err := inGo.TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.False(t, got)
 
 		thread := askSemaphore[bool](waiting, "acquire", permits(1))
 		eventually(t, "Java listens", func() bool { return listeners() == 1 })
-		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, inGo.Release(t.Context(), 1))
 		_, err = await(thread, aLongTime)
 		require.NoError(t, err, "Go's release wakes Java")
 
-		got := make(chan *rlock.Hold, 1)
-		go func() {
-			hold, err := inGo.Acquire(t.Context(), rlock.Permits(2))
-			if err != nil {
-				t.Error(err)
-			}
-			got <- hold
-		}()
+		acquired := make(chan error, 1)
+		go func() { acquired <- inGo.Acquire(t.Context(), rlock.Permits(2)) }()
 		eventually(t, "Go waits", func() bool { return client.Stats().Waiting == 1 && listeners() > 0 })
 		call[bool](inJava, "release", permits(2))
-		hold = within(t, "Java's release wakes Go", got)
+		require.NoError(t, within(t, "Java's release wakes Go", acquired))
 		free(0)
 		require.NoError(t, inGo.Release(t.Context(), 1), "Go gives back what Java has")
-		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, inGo.Release(t.Context(), 2))
 		free(3)
 		call[bool](inJava, "addPermits", permits(1))
 		require.NoError(t, inGo.AddPermits(t.Context(), -2))

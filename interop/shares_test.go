@@ -63,7 +63,7 @@ func newSingleCompany(t *testing.T, v version, server *redistest.Server, java, i
 func newClusterCompany(t *testing.T, v version, cluster *redistest.Cluster, m mode, java, inGo int) *company {
 	t.Helper()
 	return newCompany(t, v, java, inGo, func() redis.UniversalClient { return cluster.Client(t) },
-		settings{Sharded: m.java}, cluster.Options().Addrs, rlock.WithShardedPubSub(m.inGo))
+		settings{Sharded: m.java}, cluster.Options().Addrs, m.options()...)
 }
 
 // taking is a loop in which the members of a company take turns with one lock.
@@ -72,7 +72,7 @@ type taking struct {
 	java, inGo int
 	readers    int // of each language, besides
 	length     time.Duration
-	classic    bool // a cluster without sharded pub/sub: Go's waiters stand in no line, and messages are late
+	classic    bool // a cluster with classic pub/sub: Go's waiters stand in no line, and messages are late
 }
 
 func (tk taking) String() string { return fmt.Sprintf("%s/%d Java, %d Go", tk.kind, tk.java, tk.inGo) }
@@ -330,14 +330,11 @@ func TestFleetSharesOnCluster(t *testing.T) {
 		t.Run("redisson "+string(v), func(t *testing.T) {
 			cluster := redistest.StartCluster(t)
 			for _, m := range (&fleet{version: v}).agreed() {
-				if m.inGo == rlock.ShardedOn {
-					continue // as ShardedAuto
-				}
 				t.Run(m.String(), func(t *testing.T) {
 					c := newClusterCompany(t, v, cluster, m, 4, 4)
 					c.warmUp(t, "lock", "fair")
 					for _, kind := range []string{"lock", "fair", "write"} {
-						tk := taking{kind: kind, java: 1, inGo: 4, length: length, classic: m.inGo == rlock.ShardedOff}
+						tk := taking{kind: kind, java: 1, inGo: 4, length: length, classic: m.classic}
 						t.Run(tk.String(), func(t *testing.T) { c.requireShares(t, tk) })
 						if !tk.classic {
 							tk.java = 4

@@ -10,17 +10,9 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/observe"
 	"github.com/go-rlock/rlock/rlockotel"
 )
-
-// ignores is an observer that does nothing.
-type ignores struct{}
-
-func (ignores) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context {
-	return ctx
-}
-func (ignores) AcquireEnd(context.Context, rlock.AcquireEndData) {}
-func (ignores) HoldEnd(context.Context, rlock.HoldEndData)       {}
 
 // BenchmarkPair has the cost of a Lock and an Unlock: without an observer, with one that does nothing, and with OpenTelemetry's SDK, whose
 // spans are sampled or not.
@@ -33,7 +25,7 @@ func BenchmarkPair(b *testing.B) {
 		opts []rlock.Option
 	}{
 		{"no observer", nil},
-		{"idle observer", []rlock.Option{rlock.WithObserver(ignores{})}},
+		{"idle observer", []rlock.Option{rlock.WithObserver(observe.Base{})}},
 		{"metrics", []rlock.Option{rlockotel.Observe(meters, rlockotel.WithTracerProvider(unsampled))}},
 		{"metrics and spans", []rlock.Option{rlockotel.Observe(meters, rlockotel.WithTracerProvider(sampled))}},
 	} {

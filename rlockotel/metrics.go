@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // The bounds of the histograms, in s: from a lock that is free and near to one that is waited for, or held, for minutes.
@@ -16,9 +16,9 @@ var bounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, 
 
 // metrics has the instruments.
 type metrics struct {
-	acquire, hold               metric.Float64Histogram
-	handOvers, lost, unanswered metric.Int64Counter
-	clients                     clients
+	acquire, hold   metric.Float64Histogram
+	handOvers, lost metric.Int64Counter
+	clients         clients
 }
 
 // init makes the instruments. Those that cannot be made do nothing.
@@ -38,28 +38,24 @@ func (m *metrics) init(meter metric.Meter) error {
 	m.lost, err = meter.Int64Counter("rlock.hold.lost", metric.WithUnit("{hold}"),
 		metric.WithDescription("Holds that were lost before their unlock."))
 	add(err)
-	m.unanswered, err = meter.Int64Counter("rlock.call.unanswered", metric.WithUnit("{call}"),
-		metric.WithDescription("Calls that go on waiting although Redis has given no usable answer for as long as the command timeout, and again each minute."))
-	add(err)
-	m.unanswered.Add(context.Background(), 0) // so that the first one is an increase
 	add(m.clients.init(meter))
 	return errors.Join(errs...)
 }
 
 // acquired records an acquisition.
-func (m *metrics) acquired(ctx context.Context, a *acquisition, d rlock.AcquireEndData) {
+func (m *metrics) acquired(ctx context.Context, a *acquisition, d observe.AcquireEnd) {
 	attrs := append(a.attrs, outcomeKey.String(string(d.Outcome)))
 	if failed(d) {
 		attrs = append(attrs, errorType(d.Err))
 	}
 	m.acquire.Record(ctx, d.Took.Seconds(), with(attrs))
-	if d.HandOver != rlock.HandOverNone {
-		m.handOvers.Add(ctx, 1, with(append(a.attrs, handOverKey.String(string(d.HandOver)))))
+	if d.Via != observe.ViaNone {
+		m.handOvers.Add(ctx, 1, with(append(a.attrs, handOverKey.String(string(d.Via)))))
 	}
 }
 
 // ended records the end of a hold.
-func (m *metrics) ended(ctx context.Context, a *acquisition, d rlock.HoldEndData) {
+func (m *metrics) ended(ctx context.Context, a *acquisition, d observe.HoldEnd) {
 	attrs := append(a.attrs, endKey.String(string(d.End)))
 	if d.Err != nil {
 		attrs = append(attrs, errorType(d.Err))
@@ -77,7 +73,7 @@ func with(attrs []attribute.KeyValue) metric.MeasurementOption {
 // clients adds up the statistics of all clients. What an ended client has counted stays counted.
 type clients struct {
 	mu              sync.Mutex
-	open            map[*rlock.Client]struct{}
+	open            map[observe.Client]struct{}
 	failures, drops uint64 // of the ended ones
 }
 
@@ -105,16 +101,16 @@ func (c *clients) init(meter metric.Meter) error {
 	return err
 }
 
-func (c *clients) add(client *rlock.Client) {
+func (c *clients) add(client observe.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
-		c.open = make(map[*rlock.Client]struct{})
+		c.open = make(map[observe.Client]struct{})
 	}
 	c.open[client] = struct{}{}
 }
 
-func (c *clients) remove(client *rlock.Client) {
+func (c *clients) remove(client observe.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := client.Stats()
@@ -124,7 +120,7 @@ func (c *clients) remove(client *rlock.Client) {
 }
 
 // sum adds up the statistics.
-func (c *clients) sum() (sum rlock.Stats) {
+func (c *clients) sum() (sum observe.Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sum.RenewalFailures, sum.DroppedReports = c.failures, c.drops

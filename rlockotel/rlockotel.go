@@ -8,14 +8,13 @@
 //	rlock.hold.duration      histogram, s           by rlock.kind, rlock.end and error.type
 //	rlock.handovers          counter, {handover}    by rlock.kind and rlock.handover: local, remote
 //	rlock.hold.lost          counter, {hold}        by rlock.kind and rlock.reason
-//	rlock.call.unanswered    counter, {call}        calls that wait without a usable answer from Redis for the command timeout; again each minute
 //	rlock.lock.held          up-down counter, {lock}
 //	rlock.call.waiting       up-down counter, {call}
 //	rlock.renewal.failures   counter, {renewal}
 //	rlock.report.dropped     counter, {report}      ends of holds, and events, that the metrics above lack: an observer was too slow
 //
 // The first four count a group of locks once, and leave its members out. A re-entry is in the first one only. The last four are those
-// of [rlock.Stats], which counts the members of groups.
+// of [observe.Stats], which counts the members of groups.
 //
 // # Spans
 //
@@ -63,6 +62,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Option sets something for [Observe].
@@ -112,8 +112,10 @@ func Observe(opts ...Option) rlock.Option {
 	return rlock.WithObserver(o)
 }
 
-// observer implements [rlock.Observer].
+// observer implements [observe.Observer].
 type observer struct {
+	observe.Base
+
 	meters  metric.MeterProvider
 	tracers trace.TracerProvider
 	label   func(name string) string
@@ -122,10 +124,7 @@ type observer struct {
 	panics  sync.Once
 }
 
-var (
-	_ rlock.ClientObserver = (*observer)(nil)
-	_ rlock.EventObserver  = (*observer)(nil)
-)
+var _ observe.Observer = (*observer)(nil)
 
 // acquisitionKey is the key of an observer's acquisition: a client may have several observers, and a context has the values of all.
 type acquisitionKey struct{ of *observer }
@@ -142,8 +141,8 @@ func (o *observer) acquisitionOf(ctx context.Context) *acquisition {
 	return a
 }
 
-// AcquireStart implements [rlock.Observer].
-func (o *observer) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
+// AcquireStart implements [observe.Observer].
+func (o *observer) AcquireStart(ctx context.Context, d observe.AcquireStart) context.Context {
 	a := &acquisition{caller: trace.SpanFromContext(ctx), span: noop.Span{}, attrs: []attribute.KeyValue{kindKey.String(d.Kind)}}
 	if label := o.labelOf(d.Name); label != "" {
 		a.attrs = slices.Clip(append(a.attrs, nameKey.String(label)))
@@ -181,21 +180,21 @@ func (o *observer) recovered(where string) {
 	}
 }
 
-// AcquireEnd implements [rlock.Observer].
-func (o *observer) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
+// AcquireEnd implements [observe.Observer].
+func (o *observer) AcquireEnd(ctx context.Context, d observe.AcquireEnd) {
 	a := o.acquisitionOf(ctx)
 	o.endSpan(a, d)
 	if d.Member {
 		return
 	}
 	o.metrics.acquired(ctx, a, d)
-	if d.Outcome == rlock.OutcomeAcquired && !d.Reentry && a.caller.IsRecording() {
+	if d.Outcome == observe.OutcomeAcquired && !d.Reentry && a.caller.IsRecording() {
 		a.caller.SetAttributes(append(a.attrs, outcomeKey.String(string(d.Outcome)), durationKey.Float64(d.Took.Seconds()))...)
 	}
 }
 
 // endSpan ends the span of an acquisition.
-func (o *observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
+func (o *observer) endSpan(a *acquisition, d observe.AcquireEnd) {
 	defer o.recovered("the end of a span")
 	defer a.span.End()
 	if !a.span.IsRecording() {
@@ -211,9 +210,9 @@ func (o *observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
 	if d.Waited > 0 {
 		a.span.AddEvent("rlock.queued", trace.WithTimestamp(time.Now().Add(-d.Waited)), trace.WithAttributes(hereKey.Bool(d.Contended)))
 	}
-	if d.HandOver != rlock.HandOverNone {
-		attrs = append(attrs, handOverKey.String(string(d.HandOver)))
-		a.span.AddEvent("rlock.handover", trace.WithAttributes(handOverKey.String(string(d.HandOver))))
+	if d.Via != observe.ViaNone {
+		attrs = append(attrs, handOverKey.String(string(d.Via)))
+		a.span.AddEvent("rlock.handover", trace.WithAttributes(handOverKey.String(string(d.Via))))
 	}
 	switch {
 	case failed(d):
@@ -223,19 +222,19 @@ func (o *observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
 			why = string(d.Outcome)
 		}
 		a.span.SetStatus(codes.Error, why)
-	case d.Outcome == rlock.OutcomeRefused:
+	case d.Outcome == observe.OutcomeRefused:
 		a.span.AddEvent("rlock.refused", trace.WithAttributes(hereKey.Bool(d.Contended)))
 	}
 	a.span.SetAttributes(attrs...)
 }
 
 // failed reports whether an acquisition has failed. A refusal is what the lock is for, and no failure.
-func failed(d rlock.AcquireEndData) bool {
-	return d.Outcome != rlock.OutcomeAcquired && d.Outcome != rlock.OutcomeRefused
+func failed(d observe.AcquireEnd) bool {
+	return d.Outcome != observe.OutcomeAcquired && d.Outcome != observe.OutcomeRefused
 }
 
-// HoldEnd implements [rlock.Observer].
-func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
+// HoldEnd implements [observe.Observer].
+func (o *observer) HoldEnd(ctx context.Context, d observe.HoldEnd) {
 	a := o.acquisitionOf(ctx)
 	if d.Member {
 		return
@@ -246,18 +245,11 @@ func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
 	}
 }
 
-// Event implements [rlock.EventObserver].
-func (o *observer) Event(d rlock.EventData) {
-	if d.Event == rlock.EventUnanswered {
-		o.metrics.unanswered.Add(context.Background(), 1)
-	}
-}
+// ClientStart implements [observe.Observer].
+func (o *observer) ClientStart(c observe.Client) { o.metrics.clients.add(c) }
 
-// ClientStart implements [rlock.ClientObserver].
-func (o *observer) ClientStart(c *rlock.Client) { o.metrics.clients.add(c) }
-
-// ClientEnd implements [rlock.ClientObserver].
-func (o *observer) ClientEnd(c *rlock.Client) { o.metrics.clients.remove(c) }
+// ClientEnd implements [observe.Observer].
+func (o *observer) ClientEnd(c observe.Client) { o.metrics.clients.remove(c) }
 
 // The attributes.
 const (

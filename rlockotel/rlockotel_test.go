@@ -169,11 +169,11 @@ func TestMetrics(t *testing.T) {
 	require.Zero(t, tel.value("rlock.lock.held"))
 
 	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()))
-	require.NoError(t, group.Lock(t.Context()))
+	both := testkit.Must(group.Acquire(t.Context()))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.kind=multi"))
 	require.Zero(t, tel.value("rlock.acquire.duration", "rlock.kind=fair"), "members are left out")
 	require.EqualValues(t, 2, tel.value("rlock.lock.held"), "but not here")
-	require.NoError(t, group.Unlock(t.Context()))
+	require.NoError(t, both.Unlock(t.Context()))
 }
 
 // TestRenewalFailuresStayCounted has the count of a closed client stay in the sum.
@@ -206,7 +206,7 @@ func TestOneTrace(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	require.NoError(t, redisotel.InstrumentTracing(rdb, redisotel.WithTracerProvider(tel.tracer)))
 	client := tel.client(rdb, rlockotel.WithNameLabel(func(name string) string { return strings.Split(name, ":")[0] }))
-	lock := client.NewFencedLock(testkit.NewName())
+	lock := client.NewLock(testkit.NewName(), rlock.Fenced())
 	ctx, request := tel.tracer.Tracer("app").Start(t.Context(), "GET /")
 	var inner tracetest.SpanStub
 	require.NoError(t, lock.Do(ctx, func(ctx context.Context) error {
@@ -298,8 +298,7 @@ func TestMembersOfAGroup(t *testing.T) {
 	tel := newTelemetry(t)
 	client := tel.client(redistest.Embedded(t))
 	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()))
-	require.NoError(t, group.Lock(t.Context()))
-	require.NoError(t, group.Unlock(t.Context()))
+	require.NoError(t, testkit.Must(group.Acquire(t.Context())).Unlock(t.Context()))
 	spans := tel.named("rlock.acquire")
 	require.Len(t, spans, 3)
 	require.Equal(t, "multi", attr(spans[2], "rlock.kind"), "it ends last")

@@ -68,7 +68,7 @@ func TestErrorType(t *testing.T) {
 		"rlock.ErrUpgrade": func(t *testing.T, c *rlock.Client, _ *redis.Client) error {
 			t.Helper()
 			lock := c.NewRWLock(testkit.NewName())
-			return lock.ReadLock().Do(t.Context(), func(ctx context.Context) error { return lock.WriteLock().Lock(ctx) })
+			return lock.Reader().Do(t.Context(), func(ctx context.Context) error { return lock.Writer().Lock(ctx) })
 		},
 		"rlock.ErrClosed": func(t *testing.T, c *rlock.Client, _ *redis.Client) error {
 			t.Helper()
@@ -166,7 +166,7 @@ func TestFailuresDoNotNameTheLock(t *testing.T) {
 	const name = "salary of alice"
 	require.NoError(t, rdb.Set(t.Context(), name, "no lock", 0).Err())
 	require.Error(t, client.NewLock(name).Lock(t.Context()))
-	require.Error(t, rlock.NewMultiLock(client.NewLock(name), client.NewLock(testkit.NewName())).Lock(t.Context()))
+	require.Error(t, testkit.Second(rlock.NewMultiLock(client.NewLock(name), client.NewLock(testkit.NewName())).Acquire(t.Context())))
 	require.Error(t, client.NewLock(name).Lock(t.Context(), rlock.Lease(-1)))
 	spans := tel.named("rlock.acquire")
 	require.GreaterOrEqual(t, len(spans), 4)

@@ -35,7 +35,10 @@ func (d *conn) classify(err error) *fault.Error {
 	var op *net.OpError
 	untrusted := errors.As(err, &refused)
 	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err)}
-	f.Transient = !untrusted && (!errors.Is(err, rueidis.ErrClosing) || !d.closed())
+	f.Transient = !untrusted
+	if errors.Is(err, rueidis.ErrClosing) && d.closed() {
+		f.Transient, f.Err = false, fault.LibraryClosed(err)
+	}
 	if untrusted || errors.Is(err, fault.ErrNoConnection) || errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &op) && op.Op == "dial" {
 		f.Fate = fault.NotSent
 	}

@@ -98,6 +98,10 @@ func TestClassify(t *testing.T) {
 		{err: errors.New("of a hook"), fate: fault.InDoubt, transient: true},
 	} {
 		got := (&conn{}).classify(test.err)
+		if errors.Is(test.err, rueidis.ErrClosing) {
+			require.ErrorIs(t, got, fault.ErrClosed)
+			got.Err = test.err
+		}
 		require.Equal(t, &fault.Error{Fate: test.fate, Transient: test.transient, Stale: test.stale, Err: test.err}, got, test.err.Error())
 	}
 	require.Nil(t, (&conn{}).classify(nil))

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // line is a subscription connection, until it breaks.
@@ -44,11 +43,6 @@ func (s *subscription) dial(ctx context.Context, client rueidis.Client) (*line, 
 	l := &line{of: s, ended: make(chan struct{})}
 	made, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer func() {
-			if p := recover(); p != nil { // of a hook of the client
-				failed <- fault.Panicked(p)
-			}
-		}()
 		l.conn, _ = client.Dedicate()
 		l.broke = l.conn.SetPubSubHooks(rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) {
@@ -104,14 +98,8 @@ func (l *line) send(what verb, channels []string) <-chan struct{} {
 	return o.done
 }
 
-// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed. A hook of the client that
-// panics costs the connection.
+// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed.
 func (l *line) work() {
-	defer func() {
-		if p := recover(); p != nil {
-			l.of.lose(l, fault.Panicked(p))
-		}
-	}()
 	for {
 		what, channels, done := l.take()
 		switch {

@@ -39,8 +39,8 @@ func (d *conn) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks
 	for node, indexes := range byNode {
 		all.Go(func() {
 			defer func() {
-				if f := recover(); f != nil { // of a hook of the client
-					p.fail(indexes, driver.Panicked(f))
+				if f := driver.Panicked(recover()); f != nil { // of a hook of the client
+					p.fail(indexes, f)
 				}
 			}()
 			p.sendTo(ctx, node, indexes)
@@ -94,9 +94,6 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 			cmds = append(cmds, wait.Blocking())
 		}
 	}
-	if p.acks.SendsInfo() {
-		cmds = append(cmds, client.B().Arbitrary("INFO", "replication").Blocking())
-	}
 	within := p.conn.deadlines.Within(ctx, sent)
 	limit := p.conn.limit(int64(cmds[0].Slot()))
 	if err := limit.take(within); err != nil {
@@ -106,10 +103,6 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 	results := limited(limit, func() []rueidis.RedisResult { return client.DoMulti(within, cmds...) })
 	p.conn.tend(results[0], p.calls[indexes[0]].Key())
 	took := time.Since(sent)
-	if p.acks.SendsInfo() {
-		text, err := results[len(results)-1].ToString()
-		p.acks.Info, p.acks.InfoErr = text, p.conn.classify(err)
-	}
 	for i, at := range indexes {
 		result := results[step*i]
 		if !full && unknownScript(result) {

@@ -57,11 +57,6 @@
 // rueidis.NewClient returns, and in wrappers that have a method Unwrap() rueidis.Client, that embed the client, or that have it in a
 // field of that name, as rueidishook and rueidisotel do. With any other wrapper, or with a version of rueidis that has renamed a field,
 // New refuses nothing, and takes the pool for one of 1024 connections: check the list above.
-//
-// # Hooks that panic
-//
-// What a wrapper or a hook of the client panics becomes the error of its command, on whichever goroutine of rlock it runs. A DialFn, a
-// DialCtxFn or an AuthCredentialsFn must not panic: rueidis may call it on a goroutine of its own, where that ends the process.
 package rlockrueidis
 
 import (

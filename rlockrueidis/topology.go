@@ -144,14 +144,8 @@ func (d *conn) loaded(ranges []shard, f *fault.Error) {
 	t.loading = nil
 }
 
-// ask asks the nodes for the topology, one after the other until one answers. A hook of the client that panics is no answer.
+// ask asks the nodes for the topology, one after the other until one answers.
 func (d *conn) ask(ctx context.Context) (all []shard, last *fault.Error) {
-	defer func() {
-		if p := recover(); p != nil {
-			all, last = nil, driver.Panicked(p)
-			last.Fate = fault.NotSent
-		}
-	}()
 	nodes := d.client.Nodes() // a map: the order differs
 	for addr, client := range nodes {
 		within, cancel := context.WithTimeout(ctx, d.timeout/time.Duration(len(nodes)+1))

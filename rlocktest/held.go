@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // held is an observer that knows what a client holds, and which line has locked it. It is safe for concurrent use.
 type held struct {
+	observe.Base
+
 	mu   sync.Mutex
 	open []*locked
 	last bool // the test has ended: what is over from now on, without an unlock, was left held
@@ -24,8 +26,8 @@ type locked struct{ what string }
 // lockedBy is the key of the acquisition that an observer sees.
 type lockedBy struct{ h *held }
 
-// AcquireStart implements [rlock.Observer].
-func (h *held) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
+// AcquireStart implements [observe.Observer].
+func (h *held) AcquireStart(ctx context.Context, d observe.AcquireStart) context.Context {
 	if d.Member { // its group is named
 		return ctx
 	}
@@ -36,9 +38,9 @@ func (h *held) AcquireStart(ctx context.Context, d rlock.AcquireStartData) conte
 	return context.WithValue(ctx, lockedBy{h}, &locked{what + ", locked at " + caller()})
 }
 
-// AcquireEnd implements [rlock.Observer].
-func (h *held) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
-	if d.Member || d.Err != nil || d.Reentry || d.Op == "await" {
+// AcquireEnd implements [observe.Observer].
+func (h *held) AcquireEnd(ctx context.Context, d observe.AcquireEnd) {
+	if d.Member || d.Err != nil || d.Reentry || d.Op == "await" || d.Kind == "plain semaphore" { // which hold nothing
 		return
 	}
 	h.mu.Lock()
@@ -48,11 +50,11 @@ func (h *held) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
 	}
 }
 
-// HoldEnd implements [rlock.Observer].
-func (h *held) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
+// HoldEnd implements [observe.Observer].
+func (h *held) HoldEnd(ctx context.Context, d observe.HoldEnd) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if d.Member || h.last && (d.End == rlock.HoldClosed || d.End == rlock.HoldAbandoned) {
+	if d.Member || h.last && d.End == observe.EndClosed {
 		return
 	}
 	l, _ := ctx.Value(lockedBy{h}).(*locked)

@@ -2,7 +2,9 @@
 //
 //	func TestInvoice(t *testing.T) {
 //		locks := rlocktest.New(t)
-//		release := rlocktest.HoldElsewhere(t, locks, "invoice:42") // another process has the lock
+//		release := rlocktest.HoldElsewhere(t, locks, func(elsewhere *rlock.Client) *rlock.Lock {
+//			return elsewhere.NewLock("invoice:42") // another process has the lock
+//		})
 //		…
 //	}
 //
@@ -72,12 +74,19 @@ func of(tb testing.TB, locks *rlock.Client) *kit {
 	return k.(*kit) //nolint:forcetypeassert // nothing else is stored
 }
 
-// HoldElsewhere has another process, which has the options of locks, hold the lock. It returns what makes the process unlock; the end of
-// the test does that too. It fails the test if somebody holds the lock. After [Advance], the process is one that has died.
-func HoldElsewhere(tb testing.TB, locks *rlock.Client, name string) (release func()) {
+// handle is what acquires for HoldElsewhere.
+type handle interface {
+	TryAcquire(ctx context.Context, opts ...rlock.AcquireOption) (*rlock.Hold, error)
+}
+
+// HoldElsewhere has another process, which has the options of locks, hold what open makes of its client: a lock of any kind, a group of
+// locks, or a permit. It must be what the code under test waits for, because kinds do not wake each other's waiters. HoldElsewhere returns
+// what makes the process unlock; the end of the test does that too. It fails the test if it is held already. After [Advance], the process
+// is one that has died.
+func HoldElsewhere[H handle](tb testing.TB, locks *rlock.Client, open func(elsewhere *rlock.Client) H) (release func()) {
 	tb.Helper()
 	other := of(tb, locks).client(tb)
-	hold, err := other.NewLock(name).TryAcquire(context.Background())
+	hold, err := open(other).TryAcquire(context.Background())
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/rlocktest"
 )
 
@@ -24,10 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func nothing(context.Context) error { return nil }
 
+func invoice(c *rlock.Client) *rlock.Lock { return c.NewLock("invoice:42") }
+
 func TestHoldElsewhere(t *testing.T) {
 	t.Parallel()
 	locks := rlocktest.New(t)
-	release := rlocktest.HoldElsewhere(t, locks, "invoice:42")
+	release := rlocktest.HoldElsewhere(t, locks, invoice)
 	lock := locks.NewLock("invoice:42")
 	require.ErrorIs(t, lock.Do(t.Context(), nothing, rlock.Wait(0)), rlock.ErrNotAcquired)
 	release()
@@ -35,11 +38,57 @@ func TestHoldElsewhere(t *testing.T) {
 	require.NoError(t, lock.Do(t.Context(), nothing, rlock.Wait(0)))
 }
 
+// TestWhatIsHeldElsewhereWakesItsWaiters at once, whatever its kind is.
+func TestWhatIsHeldElsewhereWakesItsWaiters(t *testing.T) {
+	t.Parallel()
+	for kind, open := range map[string]func(c *rlock.Client) handles.Any{
+		"lock":      func(c *rlock.Client) handles.Any { return c.NewLock("a") },
+		"fenced":    func(c *rlock.Client) handles.Any { return c.NewLock("a", rlock.Fenced()) },
+		"fair":      func(c *rlock.Client) handles.Any { return c.NewFairLock("a") },
+		"read":      func(c *rlock.Client) handles.Any { return c.NewRWLock("a").Reader() },
+		"write":     func(c *rlock.Client) handles.Any { return c.NewRWLock("a").Writer() },
+		"semaphore": func(c *rlock.Client) handles.Any { return c.NewSemaphore("a", rlock.Total(1)) },
+		"multi":     func(c *rlock.Client) handles.Any { return rlock.NewMultiLock(c.NewLock("a"), c.NewLock("b")) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks := rlocktest.New(t)
+				waiter := open(locks)
+				if kind == "read" {
+					waiter = locks.NewRWLock("a").Writer()
+				}
+				release := rlocktest.HoldElsewhere(t, locks, open)
+				waits := make(chan error, 1)
+				go func() { waits <- waiter.Do(t.Context(), nothing) }()
+				time.Sleep(10 * time.Second)
+				require.Equal(t, 1, locks.Stats().Waiting)
+				released := time.Now()
+				release()
+				require.NoError(t, <-waits)
+				require.Less(t, time.Since(released), 100*time.Millisecond)
+			})
+		})
+	}
+	t.Run("readers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			locks := rlocktest.New(t)
+			release := rlocktest.HoldElsewhere(t, locks, func(c *rlock.Client) *rlock.Lock { return c.NewRWLock("a").Writer() })
+			waits := make(chan error, 1)
+			go func() { waits <- locks.NewRWLock("a").Reader().Do(t.Context(), nothing) }()
+			time.Sleep(10 * time.Second)
+			released := time.Now()
+			release()
+			require.NoError(t, <-waits)
+			require.Less(t, time.Since(released), 100*time.Millisecond)
+		})
+	})
+}
+
 // TestHoldElsewhereOfAProcessThatDies is of one with the options of the client.
 func TestHoldElsewhereOfAProcessThatDies(t *testing.T) {
 	t.Parallel()
 	locks := rlocktest.New(t, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(time.Minute))
-	rlocktest.HoldElsewhere(t, locks, "invoice:42")
+	rlocktest.HoldElsewhere(t, locks, invoice)
 	lock := locks.NewLock("invoice:42")
 	require.ErrorIs(t, lock.Do(t.Context(), nothing, rlock.Wait(0)), rlock.ErrNotAcquired)
 	rlocktest.Advance(t, locks, time.Minute)
@@ -126,7 +175,7 @@ func TestInABubble(t *testing.T) {
 		}
 		all.Wait()
 		require.GreaterOrEqual(t, time.Since(inside), 3*time.Minute)
-		release := rlocktest.HoldElsewhere(t, locks, "invoice:42")
+		release := rlocktest.HoldElsewhere(t, locks, invoice)
 		all.Go(func() { require.NoError(t, lock.Do(t.Context(), nothing)) })
 		synctest.Wait()
 		require.Equal(t, 1, locks.Stats().Waiting)

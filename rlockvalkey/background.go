@@ -18,7 +18,7 @@ type background struct {
 }
 
 // run runs a job on another goroutine. The job must return soon after its context has ended. run reports false once Close was called:
-// then the job does not run. A job that panics ends: it runs code of the application, such as a hook of the client.
+// then the job does not run.
 func (b *background) run(job func(over context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +32,6 @@ func (b *background) run(job func(over context.Context)) bool {
 	b.ends[&end] = struct{}{}
 	b.running.Go(func() {
 		defer func() {
-			_ = recover()
 			end()
 			b.mu.Lock()
 			defer b.mu.Unlock()

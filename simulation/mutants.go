@@ -22,13 +22,10 @@ var mutantsFiles = []string{"../torture/mutants_test.go", "../torture/mutants_fi
 // elsewhere are the planted bugs that nothing in the simulation can show, with the reason.
 var elsewhere = map[string]string{
 	"M3":            "it is in the driver for go-redis, and the simulation has a driver of its own",
-	"M62":           "it is in the driver for go-redis",
 	"M63":           "it is in the driver for go-redis",
 	"F19":           "it is in the driver for rueidis, and the simulation has a driver of its own",
 	"F20":           "it is in the driver for go-redis",
 	"F21":           "it is in the driver for rueidis, and the simulation has a driver of its own",
-	"F22":           "it is in the driver for go-redis, and the simulation has a driver of its own",
-	"F8":            "the driver of the simulation makes no connections for commands",
 	"F9":            "it costs time of Redis's processor, which takes no virtual time",
 	"table 5":       "it costs a command, which finds nothing to renew",
 	"table 16":      "the lock is free at the end of its lease anyway, a fiftieth of the lease later",
@@ -37,11 +34,9 @@ var elsewhere = map[string]string{
 	"table L.7":     "the question has no time, and ends at once: it costs a command",
 	"table stop 2":  "no waiter is left by the next unlock, or the one that is left gives the lock back at once",
 	"table stop 7":  "the grant and the shutdown would have to come at one moment, which no checker can tell apart",
-	"table N.6":     "others wait longer only if the next holder crashes, and the scenes expect the longest lease then",
 	"table line 2":  "the waiter only loses its place, and scenes that cut subscriptions check no order",
 	"table line 3":  "each release passes over the dead waiter, which costs time of Redis's processor",
 	"table line 14": "whoever waits asks within a first term, which the scenes allow after a lost command",
-	"table S.16b":   "the client has shut down, so that the waiter leaves at once: it costs an inquiry at most",
 	"table T6":      "an adoption meets another owner's hold only with a ticket that is worth nothing",
 	"F11":           "whoever waits asks within a first term, which the scenes allow after the end of a process",
 }
@@ -58,8 +53,6 @@ var rare = map[string]string{
 	"table 2":       "the wait has to end at the moment of the hand-over, as in a process that was stopped",
 	"table 10":      "an attempt has to come between a deadline and its alarm, which are one moment unless the process is stopped",
 	"F24":           "a waiter has to come behind four others, of which each takes the lock when it is free, and the lock of the last one to be deleted",
-	"F23":           "a member has to be slow when its lease is short, which the checkers take for a reason of an outage",
-	"F25":           "another channel has to be refused less than a second before, and an opening to be under way between two SUBSCRIBEs of its latch",
 	"F27":           "whoever comes in the two seconds that a reader may take gets the free lock, and its release wakes the reader",
 	"F29":           "the first waiter has to be dead, the next one to come on a seat that its process has used before, and the lease to end without a release",
 	"F30":           "a reader has to pause for most of a second after an error while the keeper connects, just before the silence is too long",
@@ -67,7 +60,6 @@ var rare = map[string]string{
 	"F14":           "readers get the lock a few writers later, and without the bug, too, up to four writers may come before a reader",
 	"table L.2d":    "the reply to the last question of a wait has to be late, the next call of the process to get none, and its wait to end before Redis is heard of again",
 	"table L.2e":    "see table L.2d",
-	"table L.2f":    "the reply to an inquiry has to be late until its waiter has asked twice by itself, and the second question to get none until the wait ends",
 	"table L.4a":    "a process has to be stopped until the hold of its writer is over, while its reader waits, who has asked nobody else",
 	"table E.2":     "a waiter has to sleep by the longer lease, which only those for read-write locks do",
 	"table N.3":     lengthened,
@@ -76,12 +68,20 @@ var rare = map[string]string{
 	"table line 13": "whoever waits asks soon, and those who watch do the same",
 	"table line 33": "whoever waits asks soon, and is asked to watch then",
 	"table ghost 2": "the first question of a short wait has to fail, and a grant to arrive while its waiter asks for the last time",
-	"table ghost 4": "a message has to arrive after the turn was passed on, in a client that hands over lazily",
 	"table line 21": "those who watch do the same: see table line 11",
 	"table line 22": "a release that offers the lock to others has to have no reply",
 	"table line 31": "a writer has to wait for readers, and asks within a first term",
 	"table fair 4":  "a question has to come late, when the next waiter has the seat",
 	"table K5":      "a hold that is to be kept has to be lost while an acquisition of it is late",
+	"turns 1":       "somebody who is not of rlock has to listen, and no checker counts the turns of others at a semaphore",
+	"turns 2":       "it costs turns, which no checker counts for a semaphore",
+	"turns 3":       "a grant has to come when the latest reply was late, and its lease is renewed long before its end",
+	"turns 4":       "a line has to stand for 6 s in which nobody asks",
+	"turns 5":       "the reply to the first question of a call has to be lost, and its caller to leave: the permits come back with their lease",
+	"turns 7":       "whoever waits asks within 3 s",
+	"turns 9":       "a lease has to end whose reply was late",
+	"turns 16":      "no checker knows who may pass whom",
+	"turns 17":      "whoever waits asks within 3 s",
 	"table X5":      "the hold of a waiter's context has to end while the waiter asks for the other side",
 	"table T4":      "an adoption has to have no reply for a command timeout",
 }
@@ -138,7 +138,7 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// allMutants returns the planted bugs of the torture, and those of the table, whose names begin with "table ".
+// allMutants returns the planted bugs of the torture, those of the table, whose names begin with "table ", and those of internal/core, whose names begin with "turns ".
 func allMutants() ([]planted, error) {
 	var all []planted
 	for _, file := range mutantsFiles {
@@ -152,6 +152,14 @@ func allMutants() ([]planted, error) {
 		m.Name = "table " + m.Name
 		all = append(all, planted{m, "internal/table, TestModel"})
 	}
+	for _, m := range mutants.Turns {
+		by := "nothing that was tried"
+		if m.Name == "16" {
+			by = "internal/core, TestPermitsGoToTheFirstInTheLine"
+		}
+		m.Name = "turns " + m.Name
+		all = append(all, planted{m, by})
+	}
 	return all, nil
 }
 
@@ -162,13 +170,13 @@ func bugs(all []planted) (bugs []mutants.Mutant) {
 	return bugs
 }
 
-// choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table" and "torture" for those from there.
+// choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table", "turns" and "torture" for those from there.
 func choose(all []planted, names string) (chosen []planted) {
 	for name := range strings.SplitSeq(names, ",") {
 		for _, m := range all {
-			from := "torture"
-			if strings.HasPrefix(m.Name, "table ") {
-				from = "table"
+			from, _, _ := strings.Cut(m.Name, " ")
+			if from != "table" && from != "turns" {
+				from = "torture"
 			}
 			again := slices.ContainsFunc(chosen, func(c planted) bool { return c.Name == m.Name })
 			if !again && (name == "all" || name == from || name == m.Name) {
@@ -277,12 +285,10 @@ var about = []struct {
 	{`^F24$`, leans("parks", func(s *scene.Scene) bool {
 		return s.Processes > 4 && s.Workers > 1 && len(s.Locks) == 1 && nemesis("delete")(s) && kind("^(lock|fenced)$")(s) && s.Hold > s.Rest
 	})},
-	{`^F25$`, func(s *scene.Scene) bool { return nemesis("busy")(s) && kind("latch")(s) }},
 	{`^M43$|^table line (11|13|33)$`, func(s *scene.Scene) bool { return s.Peers > 0 && calm(s) }},
 	{`^M4[45]$|^table (line (1[245]|2[0-2])|names 1)$|table/watch`, func(s *scene.Scene) bool { return s.Peers > 0 }},
 	{`^table stop 6$`, func(s *scene.Scene) bool { return len(s.Nemeses) == 1 && nemesis("shutdown")(s) && s.Faults.Late == 0 }},
 	{`^M3[567]$|^table stop|table/shutdown`, nemesis("shutdown")},
-	{`^C10$`, kind("plain")},
 	{`^F10$`, func(s *scene.Scene) bool { return s.Total && kind("semaphore")(s) && s.Faults.Late > 0 }},
 	{`^M64$`, func(s *scene.Scene) bool { return kind("red")(s) && s.Faults.Slow > 0 }},
 	{`^table L\.4a$`, func(s *scene.Scene) bool {
@@ -292,9 +298,8 @@ var about = []struct {
 		return calm(s) && s.Workers > 1 && s.Faults.Pool == 0 && kind("^(lock|fenced)$")(s)
 	}},
 	{`^table ghost 2$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 })},
-	{`^table ghost 4$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && slow(s) }},
 	{`^table (S\.14a|free 5)$`, func(s *scene.Scene) bool { return slow(s) && s.Rest > time.Second }},
-	{`^M59$|^C9$|^table ghost|table/unknown`, nemesis("restore|failover")},
+	{`^M59$|^table ghost|table/unknown`, nemesis("restore|failover")},
 	{`^M32$|^table N\.3$`, leans("extensions", func(s *scene.Scene) bool { return nemesis("force")(s) && s.Hold > 10*time.Second && s.Faults.Slow == 0 })},
 	{`^M4$|^table N\.3b$`, func(s *scene.Scene) bool { return nemesis("delete|force")(s) && s.Hold > 10*time.Second }},
 	{`^table 8$`, leans("re-entries", func(s *scene.Scene) bool {
@@ -302,7 +307,7 @@ var about = []struct {
 	})},
 	{`^table L\.4b$`, nemesis("cut|hang")},
 	{`^table line 5$`, func(s *scene.Scene) bool { return nemesis("clock")(s) && len(s.Nemeses) == 1 }},
-	{`^table 2$`, leans("waits", func(s *scene.Scene) bool { return s.Grid > 0 && s.Hold < 20*s.Grid && s.Lazy && s.Workers > 1 })},
+	{`^table 2$`, leans("waits", func(s *scene.Scene) bool { return s.Grid > 0 && s.Hold < 20*s.Grid && s.Workers > 1 })},
 	{`^M6$`, func(s *scene.Scene) bool {
 		return nemesis("deaf")(s) && len(s.Nemeses) == 1 && s.Workers == 1 && len(s.Locks) == 1 && s.Hold > 100*time.Millisecond && kind("semaphore|rw")(s)
 	}},
@@ -314,8 +319,6 @@ var about = []struct {
 	{`^M41$|^table K1$`, func(s *scene.Scene) bool { return slow(s) && s.Workers > 1 && s.Hold < time.Second }},
 	{`^table fair 4$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) })},
 	{`^table fair 3$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 && kind("fair")(s) }},
-	{`^table M3$`, func(s *scene.Scene) bool { return s.Lazy && s.Workers > 1 && kind("fenced")(s) }},
-	{`^table M4$`, func(s *scene.Scene) bool { return s.Workers > 1 && kind("^fenced$")(s) }},
 	{`^table E\.2$`, leans("leases", func(s *scene.Scene) bool { return s.Workers > 1 && kind("rw")(s) })},
 	{`^table line 31$`, func(s *scene.Scene) bool { return calm(s) && s.Workers == 1 && kind("rw")(s) }},
 	{`^table N\.2$`, func(s *scene.Scene) bool { return calm(s) && s.Hold > 10*time.Second }},
@@ -329,7 +332,7 @@ var about = []struct {
 	{`^table line 19$`, leans("waits", func(s *scene.Scene) bool { return s.Faults.LostReply > 0 && s.Hold > 5*time.Second })},
 	{`^M(2|22|24|26|33)$|^table (3|4|13|L\.2[bc]|T7|N\.8|line 14)$`, func(s *scene.Scene) bool { return s.Faults.Late > 0 }},
 	{`lua/fair_|table/seats`, kind("fair")},
-	{`lua/semaphore_|table/permits`, kind("^semaphore")},
+	{`lua/semaphore_|internal/core/`, kind("^semaphore")},
 	{`lua/plain_`, kind("plain")},
 	{`lua/latch_`, kind("latch")},
 	{`^F1[234]$`, func(s *scene.Scene) bool { return kind("yielding rw")(s) && calm(s) && s.Faults.Late == 0 }},

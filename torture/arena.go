@@ -168,7 +168,7 @@ func Run(tb testing.TB, scene Scene) *History {
 		a.muster()
 	} else {
 		a.occupy(formPipelined)
-		a.spawn(formLazy, scene.Workers*2/3)
+		a.spawn(formPlain, scene.Workers*2/3)
 		a.spawn(formNoPassing, scene.Workers*2/3)
 	}
 	tb.Cleanup(func() {

@@ -89,9 +89,6 @@ func (c *checker) safely() promises.Judge {
 func (c *checker) count() {
 	f := &c.Figures
 	f.Stalls = c.Stalls
-	for _, doubts := range c.Doubts {
-		f.Doubts += len(doubts)
-	}
 	for _, t := range c.Turns {
 		f.Turns++
 		switch t.Answer {

@@ -343,13 +343,6 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"  meanwhile: the application of site1",
-			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Doubts: map[string][]Moment{"site1": {ms(12)}}},
-			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Doubts: map[string][]Moment{"site1": {ms(12)}}, Samples: []sample{
-				{Name: "a", From: ms(15), To: ms(16), Held: true}, {Name: "a", From: ms(500), To: ms(501), Held: true},
-			}},
-		},
-		{
 			"late: one in a hundred",
 			History{
 				Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })},

@@ -27,7 +27,6 @@ type message struct {
 	Stood  *stall        `json:",omitempty"` // when no sleeper of the process woke up
 	Turn   *Turn         `json:",omitempty"`
 	Found  string        `json:",omitempty"` // a fault that the process noticed
-	Doubt  Moment        `json:",omitempty"` // when code of the application left the outcome of scripts open
 	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -74,8 +74,7 @@ func (c *checker) explained(t *Turn, from, to Moment) {
 	call := t.call()
 	call.Asked, call.Answered, call.Err = from, to, why(func() string { return c.before(from) })
 	c.judge().Outage(call, func(since, until Moment) bool {
-		// The application may have left the latest question open.
-		return c.doubtful(t.Site, from.Add(-200*time.Millisecond), to) || c.trouble(since, until) > 0 || c.slow(since, until) > 0 ||
+		return c.trouble(since, until) > 0 || c.slow(since, until) > 0 ||
 			c.starved(t.Site, from, to) > 0 // the reply was late
 	})
 }
@@ -95,12 +94,6 @@ func (t *Turn) call() promises.Call {
 		Who: t, Lock: strings.Join(t.Names, " "), Asked: t.Asked, Answered: t.Answered, Try: t.Try, Wait: t.Wait, Ends: ends,
 		Canceled: !t.Timed, Class: t.Class, Err: t.Err, Timeout: commandTimeout,
 	}
-}
-
-// doubtful reports whether code of the application left the outcome of scripts of a site open between two moments: it panicked, or ran
-// them again.
-func (c *checker) doubtful(site string, from, to Moment) bool {
-	return slices.ContainsFunc(c.Doubts[site], func(at Moment) bool { return from <= at && at <= to })
 }
 
 // before describes what troubled Redis last before a moment, for the message about an outage that nothing explains.
@@ -172,16 +165,9 @@ func (c *checker) bounds() {
 	if c.Scene.Acks > 0 {
 		slack += ackTimeout
 	}
-	replied := make(map[string]Moment) // when the clients had their first reply
-	for _, t := range c.Turns {
-		if at := replied[t.Client]; t.Answer == got && (at == 0 || t.Answered < at) {
-			replied[t.Client] = t.Answered
-		}
-	}
 	for _, t := range c.Turns {
 		if !c.stopped(t.Site, t.Asked, t.Answered) {
-			call, at := t.call(), replied[t.Client]
-			call.Connects = at == 0 || t.Asked < at
+			call := t.call()
 			late := slack + c.starved(t.Site, t.Asked, t.Answered)
 			c.judge().Bound(call, late, late)
 		}
@@ -193,7 +179,7 @@ func (c *checker) bounds() {
 }
 
 // endedContext checks that a call with an ended context says only that.
-func (t *Turn) endedContext(lock rlock.Acquirer) {
+func (t *Turn) endedContext(lock handles.Any) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if hold, err := lock.Acquire(ctx); !errors.Is(err, context.Canceled) || t.class(err) != neither {

@@ -49,11 +49,6 @@ func TestErrorCheckersBite(t *testing.T) {
 			History{Scene: one, Stood: []stall{{ms(900), ms(945)}}, Turns: []*Turn{fail(950, 960, outage)}},
 		},
 		{
-			"error: an outage was reported", // the application of another process does not explain it
-			History{Scene: one, Doubts: map[string][]Moment{"site1": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
-			History{Scene: one, Doubts: map[string][]Moment{"site2": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
-		},
-		{
 			"error: an outage was reported", // the call that extends a lease
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Outages = [][2]Moment{{ms(3), ms(4)}} })}},
@@ -94,11 +89,6 @@ func TestErrorCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
 			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try = true })}},
 		},
-		{
-			"late: a call", // a client connects first
-			History{Turns: []*Turn{fail(1, 1600, outage).with(func(t *Turn) { t.Try = true })}},
-			History{Turns: []*Turn{fail(1, 1700, outage).with(func(t *Turn) { t.Try = true })}},
-		},
 		{"late:", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
 		{
 			"unlock:",
@@ -134,12 +124,14 @@ func TestShutdownCheckersBite(t *testing.T) {
 	hold := func(told int64) *Turn {
 		return use(1, kindLock, "a", 1, 2, 2000).with(func(t *Turn) { t.Client, t.Hears, t.Told = "x", true, ms(told) })
 	}
+	plain := hold(0).with(func(t *Turn) { t.Kind = kindPlain }) // which is no hold
 	of := func(t *Turn) *Turn { return t.with(func(t *Turn) { t.Client = "x" }) }
 	for _, c := range []struct {
 		promise    string
 		good, evil History
 	}{
 		{"shutdown: a holder", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001), Turns: []*Turn{hold(0)}}},
+		{"shutdown: Shutdown returned 500ms", History{Events: stop(1010), Turns: []*Turn{plain}}, History{Events: stop(1500), Turns: []*Turn{plain}}},
 		{
 			"shutdown: a client acquired",
 			History{Events: stop(2001), Turns: []*Turn{of(use(1, kindLock, "a", 990, 999, 1001))}},

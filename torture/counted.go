@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -78,10 +79,7 @@ func (w *worker) drawCounted(p *plan) {
 	switch {
 	case p.share.Kind == kindPlain:
 		p.permits = 1 + w.random.IntN(plainShare)
-		p.lease, p.renewed, p.extend = 0, 0, 0
-		if p.release == releaseNever {
-			p.release = releaseOnce
-		}
+		p.verb, p.lease, p.renewed, p.extend = verbAcquire, 0, 0, 0
 		if !p.try && p.wait+p.cancel+p.deadline == 0 {
 			p.wait = time.Second // those that were killed may have taken all
 		}
@@ -94,15 +92,42 @@ func (w *worker) drawCounted(p *plan) {
 	}
 }
 
-// counted returns a new handle of a semaphore, or nil for another kind.
-func counted(c *rlock.Client, kind, name string) rlock.Acquirer {
-	switch kind {
-	case kindSemaphore:
-		return c.NewSemaphore(name, rlock.Total(totalOf(name)))
-	case kindPlain:
-		return c.NewPlainSemaphore(name, rlock.Total(plainTotal))
+// counted returns a new handle of a semaphore with leases, or nil for another kind.
+func counted(c *rlock.Client, kind, name string) handles.Any {
+	if kind != kindSemaphore {
+		return nil
 	}
-	return nil
+	return c.NewSemaphore(name, rlock.Total(totalOf(name)))
+}
+
+// countPlain takes permits of a plain semaphore, and gives them back.
+func (s *section) countPlain(ctx context.Context) {
+	s.Renew, s.Lease = false, 0
+	sem := s.clients[0].NewPlainSemaphore(s.Names[0], rlock.Total(plainTotal))
+	ctx, opts, cancel := s.terms(ctx)
+	defer cancel()
+	var err error
+	if s.try {
+		var ok bool
+		if ok, err = sem.TryAcquire(ctx, opts...); !ok && err == nil {
+			err = rlock.ErrNotAcquired
+		}
+	} else {
+		err = sem.Acquire(ctx, opts...)
+	}
+	if s.answered(ctx, err); err != nil {
+		return
+	}
+	s.First, s.Last = s.Answered, s.Answered
+	s.emit(*s.Turn)
+	pause(context.Background(), s.hold)
+	s.Last = now()
+	s.Unlocking = now()
+	err = sem.Release(ctx, max(s.Permits, 1)) // which ctx does not end
+	s.Unlocked, s.Unlock = now(), got
+	if s.class(err); err != nil {
+		s.Unlock, s.Err = failed, err.Error()
+	}
 }
 
 // countDown counts a latch down once. The latch never opens, so nobody may pass it, unless Redis loses it.

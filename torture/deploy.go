@@ -200,7 +200,7 @@ func (c *checker) shutdown(e Event) {
 		case waited && t.Answered > e.From.Add(soon) && c.trouble(e.From, t.Answered) == 0:
 			c.brokenf("shutdown: a wait went on for %v after the shutdown: %v", t.Answered.Sub(e.From), t)
 		}
-		if t.Answer != got || t.Answered > e.To {
+		if t.Answer != got || t.Answered > e.To || t.Kind == kindPlain { // of which nothing is held
 			continue
 		}
 		if t.Hears && t.First != 0 && t.First < e.From && t.Last > e.From.Add(soon) && (t.Told == 0 || t.Told > e.From.Add(soon)) {

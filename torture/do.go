@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // errOwn is an error of the application, such as that of a section. Do must return that untouched, unless the lock was lost.
@@ -29,7 +30,7 @@ func (s *section) do(ctx context.Context) {
 			opts = append(opts, rlock.Wait(0))
 		}
 		var value int64
-		value, err = rlock.DoValue(ctx, s.lock, func(ctx context.Context) (int64, error) { return s.ID, fn(ctx) }, opts...)
+		value, err = handles.DoValue(ctx, s.lock, func(ctx context.Context) (int64, error) { return s.ID, fn(ctx) }, opts...)
 		if ran != (value == s.ID) {
 			s.wrong("do: DoValue returned %d although fn returned %d", value, s.ID)
 		}
@@ -61,7 +62,7 @@ func (s *section) inside(ctx context.Context) error {
 	if ctx.Err() != nil { // it may have ended at this moment
 		s.Hears = false
 	}
-	hold, ok := rlock.HoldFrom(ctx, s.lock)
+	hold, ok := handles.HoldFrom(ctx, s.lock)
 	if !ok {
 		s.wrong("borrow: the context of Do carries no hold")
 		return nil
@@ -111,14 +112,14 @@ func same(err, own error) bool { return any(err) == any(own) }
 func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 	other := handle(s.clients, s.Kind, s.Names...)
 	s.judge().Borrowed(ctx, s, other, hold)
-	if _, ok := rlock.HoldFrom(rlock.WithOwner(ctx), other); ok {
+	if _, ok := handles.HoldFrom(rlock.WithOwner(ctx), other); ok {
 		s.wrong("borrow: a new owner does not hide the hold")
 	}
-	if _, ok := rlock.HoldFrom(rlock.EnsureOwner(ctx), other); !ok {
+	if _, ok := handles.HoldFrom(rlock.EnsureOwner(ctx), other); !ok {
 		s.wrong("borrow: EnsureOwner hides the hold")
 	}
 	if (s.Kind == kindMulti || s.Kind == kindRed) && s.past == nil {
-		if _, ok := rlock.HoldFrom(ctx, handle(s.clients, kindLock, s.Names[0])); ok != (s.Kind == kindMulti) {
+		if _, ok := handles.HoldFrom(ctx, handle(s.clients, kindLock, s.Names[0])); ok != (s.Kind == kindMulti) {
 			s.wrong("borrow: whether a member of a %s lock has a hold is %v", s.Kind, ok)
 		}
 	}

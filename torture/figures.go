@@ -28,7 +28,6 @@ type Figures struct {
 	Over                    int // unlocks of locks that were known to be lost
 	Gauges                  int // looks at Stats
 	Terms, Adoptions        int // of leaders, and of exported holds
-	Doubts                  int // times that code of the application left the outcome of scripts open
 
 	// Of fleets.
 
@@ -67,11 +66,11 @@ fair: overtaken by at most %d; %d readers had their turn before a writer of the 
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
-%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions; %d times in doubt by the application`,
+%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions`,
 		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals,
 		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken, f.Yields,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
-		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions, f.Doubts) + fleet
+		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions) + fleet
 }
 
 // add adds the figures of another scene.
@@ -103,7 +102,6 @@ func (f *Figures) add(other Figures) {
 	f.Gauges += other.Gauges
 	f.Terms += other.Terms
 	f.Adoptions += other.Adoptions
-	f.Doubts += other.Doubts
 	f.Gaps = append(f.Gaps, other.Gaps...)
 	f.JavaWaits = append(f.JavaWaits, other.JavaWaits...)
 	f.Overslept += other.Overslept

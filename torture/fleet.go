@@ -57,7 +57,7 @@ func (w *worker) drawFleet() plan {
 }
 
 // fleetForms are the forms of the processes of a fleet, in turn.
-var fleetForms = []string{formPlain, formPipelined, formLazy, formNoPassing}
+var fleetForms = []string{formPlain, formPipelined, formNoPassing}
 
 // muster starts the processes of a fleet.
 func (a *Arena) muster() {

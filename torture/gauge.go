@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // gauges looks at the Stats of the site's present clients.
@@ -26,7 +26,7 @@ func (r *running) gauges() []gauges {
 // unsettled waits until all gauges of the site's clients are zero. It describes each one that stays above zero.
 func (r *running) unsettled() (found []string) {
 	for _, client := range r.all() {
-		var s rlock.Stats
+		var s observe.Stats
 		for deadline := now().Add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
 			if s = client.Stats(); s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0 {
 				break
@@ -62,6 +62,12 @@ func (c *checker) gauge(g gauges, turns []*Turn) {
 	for _, t := range turns {
 		if t.Asked > g.To {
 			break // the turns are sorted
+		}
+		if locks := len(t.Names); t.Kind == kindPlain { // nothing is held
+			if t.Answered == 0 || t.Answered >= g.From {
+				waiting += locks
+			}
+			continue
 		}
 		handing := t.Export != 0 && t.Export <= g.To && (t.Adopted == 0 || t.Adopted >= g.From)
 		if t.First != 0 && t.First < g.From && t.Last > g.To && !handing {

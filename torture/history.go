@@ -74,9 +74,8 @@ type History struct {
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
 	Closes  []time.Duration
-	Parks   []park              // the sleeps of Redisson's peer
-	Rest    map[string]int64    // what was left of counts at the end
-	Doubts  map[string][]Moment // when code of the application left the outcome of scripts open, by site
+	Parks   []park           // the sleeps of Redisson's peer
+	Rest    map[string]int64 // what was left of counts at the end
 }
 
 // collector gathers a history during a run. It is safe for concurrent use.
@@ -96,13 +95,12 @@ type collector struct {
 	stalls  Spread
 	clients map[string][]string // client ids by site
 	left    map[string]int64    // of counts, by name
-	doubts  map[string][]Moment // by site
 }
 
 func newCollector() *collector {
 	return &collector{
 		turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64),
-		doubts: make(map[string][]Moment), starved: make(map[string][]stall),
+		starved: make(map[string][]stall),
 	}
 }
 
@@ -118,9 +116,6 @@ func (c *collector) hear(site string, m message) {
 	}
 	if m.Stood != nil {
 		c.starved[site] = append(c.starved[site], *m.Stood)
-	}
-	if m.Doubt != 0 {
-		c.doubts[site] = append(c.doubts[site], m.Doubt)
 	}
 	if m.Found != "" {
 		c.found = append(c.found, site+": "+m.Found)
@@ -243,7 +238,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Lines: c.lines, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood, Starved: c.starved,
-		Parks: c.parks, Rest: c.left, Doubts: c.doubts,
+		Parks: c.parks, Rest: c.left,
 	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // keep holds the site's own locks, and a read lock that all sites share, until ctx ends. It reports each loss and acquires
@@ -83,7 +84,7 @@ func (k *keeper) keep(ctx context.Context, turns chan struct{}) {
 
 // lengthen makes some locks of a process that is never killed last an hour. That must not delay the notice of a loss. It does
 // so on a single server only: a failover may lose an unlock, and such a lock would then stay in Redis for the hour.
-func (k *keeper) lengthen(t *Turn, lock rlock.Acquirer, hold *rlock.Hold) {
+func (k *keeper) lengthen(t *Turn, lock handles.Any, hold *rlock.Hold) {
 	if !k.Lasting || k.Place.Topology != topologySingle || k.number%8 >= 4 || k.kind == kindRead {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // verbLead runs an election. It takes the fenced lock of its name, as other turns do, so what holds for that holds for leaders: no two of
@@ -41,7 +42,7 @@ func (s *section) lead(ctx context.Context) {
 			return own
 		}
 		own = s.inside(ctx)
-		if hold, _ = rlock.HoldFrom(ctx, s.lock); hold == nil {
+		if hold, _ = handles.HoldFrom(ctx, s.lock); hold == nil {
 			return own
 		}
 		if term != hold.Token() {

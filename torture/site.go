@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,9 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // The times of the workload. They are short, so that much happens, but long compared with the delays of the machine.
@@ -74,8 +77,6 @@ type Site struct {
 type running struct {
 	Site
 
-	application *application
-
 	rdbs    []redis.UniversalClient
 	finish  []func()                        // called once the clients are closed
 	clients atomic.Pointer[[]*rlock.Client] // a shutdown replaces them
@@ -92,33 +93,30 @@ func (r *running) all() []*rlock.Client { return *r.clients.Load() }
 const (
 	formPlain     = "plain"
 	formPipelined = "pipelined"
-	formLazy      = "lazy"
 	formNoPassing = "no hand-over"
 )
 
 func (s Site) options() []rlock.Option {
 	opts := []rlock.Option{
-		rlock.WithWatchdogTimeout(watchdogTimeout), rlock.WithCommandTimeout(commandTimeout), rlock.WithFairWait(fairWait),
+		rlock.WithWatchdogTimeout(watchdogTimeout), rlock.WithCommandTimeout(commandTimeout), tune.FairWait(fairWait),
 	}
 	switch s.Form {
 	case formPipelined:
-		opts = append(opts, rlock.WithAutoPipeline(0))
-	case formLazy:
-		opts = append(opts, rlock.WithLazyHandOver())
+		opts = append(opts, tune.Crowd(0))
 	case formNoPassing:
-		opts = append(opts, rlock.WithHandOver(0, 0))
+		opts = append(opts, tune.HandOver(0, 0))
 	}
 	if s.Acks > 0 {
-		opts = append(opts, rlock.WithReplicaAcks(s.Acks, ackTimeout))
+		opts = append(opts, rlock.WithReplicaAcks(rlock.Replicas(s.Acks), ackTimeout))
 	}
 	return opts
 }
 
 // start opens the site's clients. It says what happens.
 func (s Site) start(say func(message)) (*running, error) {
-	r := &running{Site: s, say: say, application: s.application(func(at Moment) { say(message{Doubt: at}) })}
+	r := &running{Site: s, say: say}
 	for _, rdb := range s.Place.open() {
-		r.rdbs = append(r.rdbs, r.application.around(rdb))
+		r.rdbs = append(r.rdbs, s.around(rdb))
 	}
 	clients, err := r.renew()
 	r.clients.Store(&clients)
@@ -131,7 +129,7 @@ func (r *running) emit(t Turn) { r.say(message{Turn: &t}) }
 // renew makes new clients.
 func (r *running) renew() (clients []*rlock.Client, err error) {
 	for _, rdb := range r.rdbs {
-		client, finish, err := connect.Open(rdb, append(r.options(), rlock.WithLogger(r.application.logger()))...)
+		client, finish, err := connect.Open(rdb, append(r.options(), rlock.WithLogger(slog.New(slog.DiscardHandler)))...)
 		if err != nil {
 			return nil, err
 		}
@@ -190,12 +188,12 @@ const (
 )
 
 // make returns a new handle of the present clients.
-func (r *running) make(kind string, names ...string) rlock.Acquirer {
+func (r *running) make(kind string, names ...string) handles.Any {
 	return handle(r.all(), kind, names...)
 }
 
 // handle returns a new handle.
-func handle(clients []*rlock.Client, kind string, names ...string) rlock.Acquirer {
+func handle(clients []*rlock.Client, kind string, names ...string) handles.Any {
 	c := clients[0]
 	if s := counted(c, kind, names[0]); s != nil {
 		return s
@@ -204,27 +202,27 @@ func handle(clients []*rlock.Client, kind string, names ...string) rlock.Acquire
 	case kindSpin:
 		return c.NewSpinLock(names[0], rlock.Backoff(time.Millisecond, 30*time.Millisecond))
 	case kindFenced:
-		return c.NewFencedLock(names[0])
+		return c.NewLock(names[0], rlock.Fenced())
 	case kindFair:
 		return c.NewFairLock(names[0])
 	case kindFencedFair:
 		return c.NewFairLock(names[0], rlock.Fenced())
 	case kindRead:
-		return c.NewRWLock(names[0]).ReadLock()
+		return c.NewRWLock(names[0]).Reader()
 	case kindYieldingRead:
-		return c.NewRWLock(names[0], rlock.WriterPreference()).ReadLock()
+		return c.NewRWLock(names[0], rlock.WriterPreference()).Reader()
 	case kindWrite:
-		return c.NewRWLock(names[0]).WriteLock()
+		return c.NewRWLock(names[0]).Writer()
 	case kindFencedWrite:
-		return c.NewRWLock(names[0], rlock.Fenced()).WriteLock()
+		return c.NewRWLock(names[0], rlock.Fenced()).Writer()
 	case kindMulti:
-		var members []rlock.Locker
+		var members []*rlock.Lock
 		for _, name := range names {
 			members = append(members, c.NewLock(name))
 		}
 		return rlock.NewMultiLock(members...)
 	case kindRed:
-		var members []rlock.Locker
+		var members []*rlock.Lock
 		for _, client := range clients {
 			members = append(members, client.NewLock(names[0]))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // Share is a kind of lock in the workload, with its weight and its names.
@@ -79,6 +80,8 @@ func (w *worker) turn(ctx context.Context) {
 	switch {
 	case t.Kind == kindLatch:
 		s.countDown(ctx)
+	case t.Kind == kindPlain:
+		s.countPlain(ctx)
 	case p.verb == verbAcquire:
 		s.acquire(ctx)
 	case p.verb == verbLead:
@@ -99,7 +102,7 @@ type section struct {
 	*Turn
 
 	clients []*rlock.Client
-	lock    rlock.Acquirer
+	lock    handles.Any
 	past    *outlived // that the context of the turn has; nil means none
 }
 
@@ -190,7 +193,7 @@ func (s *section) acquire(ctx context.Context) {
 }
 
 // badInput tries invalid leases, which rlock must reject before it sends anything.
-func (t *Turn) badInput(lock rlock.Acquirer) {
+func (t *Turn) badInput(lock handles.Any) {
 	for _, d := range []time.Duration{0, -time.Second, 700 * time.Microsecond, 1<<63 - 1} {
 		if hold, err := lock.TryAcquire(context.Background(), rlock.Lease(d)); !errors.Is(err, rlock.ErrInvalidOption) {
 			t.wrong("Lease(%v) returned %v %v", d, hold, err)

@@ -105,7 +105,7 @@ func (c *checker) yields() {
 		}
 		passed := false
 		for _, s := range standing {
-			if t.Asked <= s.from || t.Answered > s.to || c.struck(s.from.Add(-2*time.Second), t.Answered) > 0 || c.denied(t.Answered) {
+			if t.Asked <= s.from || t.Answered > s.to || c.struck(s.from.Add(-2*time.Second), t.Answered) > 0 {
 				continue
 			}
 			waits := promises.Owner{Who: s, Asked: s.from}
@@ -116,11 +116,6 @@ func (c *checker) yields() {
 			c.Figures.Yields++
 		}
 	}
-}
-
-// denied reports whether a client may have lost a right before a moment. It then does without the line for a minute.
-func (c *checker) denied(at Moment) bool {
-	return slices.ContainsFunc(c.Events, func(e Event) bool { return e.is(n20ACL) && e.From <= at })
 }
 
 // writerLeft returns the latest moment at which a writer that asked before a moment may have left the lock.

@@ -49,7 +49,7 @@ func run(ctx context.Context) error {
 					return
 				default:
 				}
-				_ = rw.ReadLock().Do(ctx, func(ctx context.Context) error {
+				_ = rw.Reader().Do(ctx, func(ctx context.Context) error {
 					if n := side.Add(1); n > most.Load() {
 						most.Store(n)
 					}
@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 		})
 	}
 	for version := range 20 {
-		err := rw.WriteLock().Do(ctx, func(ctx context.Context) error { return write(ctx, rdb, host, port, version+1) })
+		err := rw.Writer().Do(ctx, func(ctx context.Context) error { return write(ctx, rdb, host, port, version+1) })
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = locks.Close() }()
-	lock := locks.NewFencedLock("document:" + uuid.NewString())
+	lock := locks.NewLock("document:"+uuid.NewString(), rlock.Fenced())
 	documents := &store{documents: make(map[string]document)}
 
 	slow, err := lock.Acquire(ctx, rlock.Lease(100*time.Millisecond))

@@ -18,6 +18,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/program"
+	"github.com/go-rlock/rlock/observe"
 )
 
 func TestMain(m *testing.M) {
@@ -130,7 +131,7 @@ func TestOneWorksTheOtherConflicts(t *testing.T) {
 	server := redistest.Start(t)
 	killed, other := start(t, server, never), start(t, server, atOnce)
 	killed.paying(t.Context())
-	var stats rlock.Stats
+	var stats observe.Stats
 	require.NoError(t, json.Unmarshal([]byte(killed.ask(t.Context(), http.MethodGet, "/readyz").text), &stats))
 	require.Equal(t, 1, stats.Held, "the layers below re-enter")
 

@@ -13,7 +13,7 @@ import (
 // to the end of the job, nobody else has that lock, although this process ends long before. If no worker takes the job within the
 // delay, the lock is free again.
 func enqueue(ctx context.Context, q *queue, locks *rlock.Client, video, format string, delay time.Duration) error {
-	lock := locks.NewFencedLock(video)
+	lock := locks.NewLock(video, rlock.Fenced())
 	hold, err := lock.TryAcquire(ctx)
 	switch {
 	case errors.Is(err, rlock.ErrNotAcquired):

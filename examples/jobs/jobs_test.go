@@ -208,7 +208,7 @@ func (p *place) contend() (stop func() int) {
 	go func() {
 		defer locks.Close()
 		for ctx.Err() == nil {
-			_, err := locks.NewFencedLock("video:7").TryAcquire(ctx)
+			_, err := locks.NewLock("video:7", rlock.Fenced()).TryAcquire(ctx)
 			if ctx.Err() == nil && !errors.Is(err, rlock.ErrNotAcquired) {
 				ended <- fmt.Errorf("got the lock, or another error: %w", err)
 				return

@@ -63,7 +63,7 @@ func (w *worker) do(ctx context.Context, j job) error {
 
 // lock gets the lock of a job's video: from whoever enqueued the job, or else as anybody does.
 func (w *worker) lock(ctx context.Context, j job) (*rlock.Hold, error) {
-	lock := w.locks.NewFencedLock(j.video)
+	lock := w.locks.NewLock(j.video, rlock.Fenced())
 	hold, err := lock.Adopt(ctx, j.ticket, rlock.RenewedLease(w.lease))
 	if !errors.Is(err, rlock.ErrNotHeld) {
 		return hold, err

@@ -6,37 +6,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // metrics is an observer that adds up what it is told. The module rlockotel has one for OpenTelemetry.
 type metrics struct {
+	observe.Base
+
 	mu                     sync.Mutex
 	acquired, passed, lost int
 	waited, longest, held  time.Duration
 }
 
-// AcquireStart implements [rlock.Observer].
-func (*metrics) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context {
-	return ctx
-}
-
-// AcquireEnd implements [rlock.Observer].
-func (m *metrics) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
+// AcquireEnd implements [observe.Observer].
+func (m *metrics) AcquireEnd(_ context.Context, d observe.AcquireEnd) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d.Outcome == rlock.OutcomeAcquired {
+	if d.Outcome == observe.OutcomeAcquired {
 		m.acquired++
 		m.waited += d.Took
 		m.longest = max(m.longest, d.Took)
 	}
-	if d.HandOver != rlock.HandOverNone {
+	if d.Via != observe.ViaNone {
 		m.passed++
 	}
 }
 
-// HoldEnd implements [rlock.Observer].
-func (m *metrics) HoldEnd(_ context.Context, d rlock.HoldEndData) {
+// HoldEnd implements [observe.Observer].
+func (m *metrics) HoldEnd(_ context.Context, d observe.HoldEnd) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held += d.Held

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,13 +53,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("A majority of three servers guarantees the lock for", time.Until(hold.Deadline()).Round(time.Second))
-	got, err := others.TryLock(ctx)
-	fmt.Println("Another process is refused:", !got && err == nil)
+	fmt.Println("Another process is refused:", refused(ctx, others))
 
 	stops[0]()
 	fmt.Println("One server dies. The lock is still held:", hold.Err() == nil)
-	got, err = others.TryLock(ctx)
-	fmt.Println("Another process is refused:", !got && err == nil)
+	fmt.Println("Another process is refused:", refused(ctx, others))
 
 	if err := hold.Unlock(ctx); err != nil {
 		return err
@@ -70,10 +69,19 @@ func run(ctx context.Context) error {
 	return err
 }
 
+// refused tells whether somebody else holds the lock.
+func refused(ctx context.Context, lock *rlock.RedLock) bool {
+	hold, err := lock.TryAcquire(ctx)
+	if err == nil {
+		_ = hold.Unlock(ctx)
+	}
+	return errors.Is(err, rlock.ErrNotAcquired)
+}
+
 // redLock returns what one process has: a red lock on all servers, through one client per server. The caller must call
 // end.
 func redLock(servers []*redis.Client) (lock *rlock.RedLock, end func(), err error) {
-	var members []rlock.Locker
+	var members []*rlock.Lock
 	var clients []*rlock.Client
 	for _, rdb := range servers {
 		locks, err := rlock.New(rdb, rlock.WithCommandTimeout(500*time.Millisecond)) // Close waits this long for the dead server

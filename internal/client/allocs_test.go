@@ -59,18 +59,14 @@ func tryLockAndUnlock(ctx context.Context, l *Lock) error {
 	return l.Unlock(ctx)
 }
 
-// heldByUser is the root's Hold.
-type heldByUser struct{ h Hold }
-
 func holdAndUnlock(ctx context.Context, l *Lock) error {
 	held, err := l.Take(ctx, Terms{Op: "acquire", ByHold: true})
 	if err != nil {
 		return err
 	}
-	hold := &heldByUser{}
-	hold.h.Init(ctx, held)
-	hold.h.DetectDrop()
-	return hold.h.Unlock(ctx)
+	hold := new(Hold)
+	hold.Init(ctx, held)
+	return hold.Unlock(ctx)
 }
 
 // forEachPair runs a test of each pair, with a client of its own.

@@ -33,8 +33,11 @@ func TestMessageWakes(t *testing.T) {
 		require.NoError(f, acquire(f.Context(), holder))
 		r := f.async(func() error { return acquire(f.Context(), waiter) })
 		f.until(time.Second)
-		asked := either(f, []string{"acquire", "acquire", "inquire"}, []string{"acquire", "acquire", "acquire"})
-		require.Equal(f, asked, f.took(), "the confirmations have the client look once more, also for what it watches")
+		asked := []string{"acquire", "acquire", "acquire"}
+		if !f.classic {
+			asked = append(asked, "pump") // for what it watches
+		}
+		require.ElementsMatch(f, asked, f.took(), "the confirmation has the waiter ask once more")
 		require.NoError(f, holder.Unlock(f.Context()))
 		r.succeeded(time.Second)
 		require.NoError(f, waiter.Unlock(f.Context()))
@@ -247,9 +250,6 @@ func TestNoMessageIsMissed(t *testing.T) {
 			slow := true
 			f.instead(func(command string, do func() wire.Reply) wire.Reply {
 				reply := do()
-				if command == "inquire" {
-					return mustAsk(reply)
-				}
 				if command == "acquire" && slow {
 					slow = false
 					time.Sleep(2 * time.Second)

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/owner"
@@ -19,6 +18,22 @@ func EnsureOwner(ctx context.Context) context.Context {
 		return ctx
 	}
 	return context.WithValue(ctx, ownerKey{}, new(ensured))
+}
+
+// Keep returns a child of a context that stands for the same owners of locks as ctx, without touching ctx later.
+func Keep(child, ctx context.Context, locks []*Lock) context.Context {
+	if len(locks) == 0 {
+		return keep(keep(child, ctx, ownerKey{}), ctx, holdsKey{})
+	}
+	return keep(Keep(child, ctx, locks[1:]), ctx, locks[0].h.Key)
+}
+
+// keep returns a child of a context that has the value of ctx for a key, if there is one.
+func keep(child, ctx context.Context, key any) context.Context {
+	if v := ctx.Value(key); v != nil {
+		return context.WithValue(child, key, v)
+	}
+	return child
 }
 
 // Borrow makes the zero Hold the nearest hold of a lock or a group that ctx carries, on loan. It reports whether there is
@@ -61,46 +76,11 @@ func nearest(ctx context.Context, key table.Key) *Hold {
 	return hold
 }
 
-// Together returns for whom ctx stands when it asks for several locks as one. The holds of all of them count, the outermost first, so that
-// calls within each other agree. rest is for whom it asks for those of the locks of which it carries no hold. The owner of a hold may
-// have these for another caller. So each hold has one more owner, for which only contexts within the hold stand. past says that closed holds are wanted too.
-func Together(ctx context.Context, locks []*Lock, past bool) (w, rest owner.Who) {
-	w.Owner = OwnerOf(ctx)
-	hiding := hidingOwner(ctx)
-	for hold := carried(ctx); hold != nil && hold.created == hiding; hold = carried(hold.parent) {
-		closed := hold.of.Closed()
-		if i := slices.IndexFunc(locks, hold.has); i >= 0 && (past || !closed.Load()) {
-			w.Holds = append(w.Holds, owner.Claim{Owner: hold.of.OwnerOf(locks[i].h.Key), Closed: closed})
-			rest.Holds = append(rest.Holds, owner.Claim{Owner: hold.others(), Closed: closed})
-		}
-	}
-	slices.Reverse(w.Holds)
-	slices.Reverse(rest.Holds)
-	return w, rest
-}
-
-// has reports whether the hold counts for a lock: as one of it, or of the other side of its name.
-func (h *Hold) has(l *Lock) bool {
-	return slices.ContainsFunc(h.of.Locks(), func(held *Lock) bool { return held.h.Key == l.h.Key })
-}
-
-// others returns the owner for other locks than those of the hold.
-func (h *Hold) others() *owner.Owner {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rest == nil {
-		h.rest = new(owner.Owner)
-	}
-	return h.rest
-}
-
-// borrowed is the Held of a borrowed hold. A borrowed hold is never told of its end, and never leaks.
+// borrowed is the Held of a borrowed hold. A borrowed hold is never told of its end.
 type borrowed struct {
 	Held
 
-	// from is the hold that the context carries. The borrowed hold keeps it reachable: otherwise the runtime could take it for
-	// a dropped one.
-	from *Hold
+	from *Hold // that the context carries
 }
 
 // PermitIDs returns the ids of the permits, or nil for other holds.

@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,35 +78,4 @@ func TestNothingIsBorrowedOfNothing(t *testing.T) {
 		}
 		require.NoError(f, h.Unlock(f.Context()))
 	})
-}
-
-// TestABorrowedHoldIsNoLeak has a program keep the borrowed hold alone. It runs in real time, because cleanups run outside
-// the virtual one.
-func TestABorrowedHoldIsNoLeak(t *testing.T) {
-	l, logs := logging(t)
-	borrowed := borrow(watched(t, l).h.Context(), l)
-	for range 3 {
-		collect(t)
-	}
-	require.NoError(t, borrowed.Err())
-	require.Empty(t, logs, "the program can reach the hold")
-	runtime.KeepAlive(borrowed)
-	logs.awaitLeak(t)
-}
-
-// collect waits until the runtime has collected what the program could not reach before, and has called its cleanups.
-func collect(t *testing.T) {
-	t.Helper()
-	over := make(chan struct{})
-	runtime.AddCleanup(new([64]byte), func(over chan struct{}) { close(over) }, over)
-	for deadline := time.After(20 * time.Second); ; {
-		runtime.GC()
-		select {
-		case <-over:
-			return
-		case <-deadline:
-			require.Fail(t, "nothing is collected")
-		case <-time.After(time.Millisecond): // the next collection
-		}
-	}
 }

@@ -6,33 +6,34 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/config"
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/latch"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/pubsub"
+	"github.com/go-rlock/rlock/internal/report"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/watchdog"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Config is the options of a client.
 type Config struct {
 	// Table has the options on which decisions depend. New fills in Acks and Cluster.
 	Table config.Config
-	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any, and negative that it waits for all.
+	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any, and negative that it waits for all that
+	// are online.
 	Acks       int
 	AckTimeout time.Duration
-	Sharded    pubsub.Mode
-	// Crowd is how many calls go out to a node by themselves at a time: see [transport.Config].
-	Crowd int
+	// Classic says that the channels of a cluster are not sharded.
+	Classic bool
 	// Logger returns where log lines go. It is called for each of them.
 	Logger func() *slog.Logger
 	// Identity is what the client has Redis say about it. Nil means nothing. IdentityKey returns the key of a client's identity.
@@ -40,7 +41,7 @@ type Config struct {
 	IdentityKey func(clientID string) string
 	// Observers are told what the client does. Client is what they know it by.
 	Observers []observe.Observer
-	Client    any
+	Client    observe.Client
 }
 
 // Client has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
@@ -51,9 +52,10 @@ type Client struct {
 	conn     *transport.Conn
 	hub      *pubsub.Hub
 	table    *table.Table
-	latches  *latch.Set
+	core     *core.Client
 	finished finished
-	dropped  dropped
+	turns    turns    // at plain semaphores
+	holds    sync.Map // the holds that have an ID, by it
 	dog      *watchdog.Watchdog
 
 	closing  sync.Once
@@ -63,9 +65,7 @@ type Client struct {
 	stop     sync.Once     // closes stopping
 	values   sync.Map
 	log      logLimit
-	panics   atomic.Bool // whether it was logged that code of the user panicked
-	mute     atomic.Bool // whether the log handler has panicked
-	reports  *observe.Reports
+	reports  *report.Reports
 	identity *identity // nil means that it has none
 }
 
@@ -74,34 +74,33 @@ func New(cfg Config, d driver.Driver) *Client {
 	info := d.Info()
 	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks != 0, info.Cluster
 	c := &Client{cfg: cfg, tasks: task.New(), stopping: make(chan struct{})}
-	c.tasks.OnPanic(c.panicked)
-	d = driver.Checked(d, c.panicked)
+	d = driver.Checked(d)
 	c.driver = d
-	c.reports = observe.New(cfg.Observers, func(err error) {
+	c.reports = report.New(cfg.Observers, func(err error) {
 		c.Log(notice.Entry{Message: notice.LogObserverPanicked, Err: err})
 	})
-	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
+	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Table.Crowd, Slots: info.Slots}
 	if cfg.Acks != 0 {
-		send.Acks, send.OnReplicas = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}, c.onReplicas
+		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
 	}
 	if cfg.Identity != nil {
 		c.identity = &identity{client: c}
 	}
-	c.conn = transport.New(send, d, c.tasks)
 	c.hub = pubsub.New(pubsub.Config{
-		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
-		OnDenied:   func(err error) { c.Log(notice.Entry{Message: notice.LogUnsubscribed, Err: err}) },
-		OnClassic:  func() { c.Log(notice.Entry{Message: notice.LogClassic}) },
-		OnLost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
-		OnReplaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
-		OnMessage:  c.onMessage, OnFreed: c.onFreed, OnUnwatched: c.onUnwatched, OnRefused: c.onRefused,
+		ClientID: cfg.Table.ClientID, Classic: cfg.Classic,
+		OnLost:     func(err error) { c.reports.Event(observe.EventSubscriptionLost, "", err) },
+		OnReplaced: func() { c.reports.Event(observe.EventSubscriptionReplaced, "", nil) },
+		OnMessage:  c.onMessage, OnFreed: c.onFreed, OnUnwatched: c.onUnwatched,
 	}, d, c.tasks)
+	send.Publish = c.hub.Publish()
+	c.conn = transport.New(send, d, c.tasks)
 	c.table = table.New(cfg.Table, c.tasks, c.hub, c)
-	c.latches = latch.New(&c.cfg.Table)
-	c.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, c.table, c.conn, c, c.cleanUp, c.collectDrops, c.tasks)
-	if info.Cluster {
-		c.conn.Publisher(c.hub.Publish)
-	}
+	c.core = core.New(core.Config{
+		ID: cfg.Table.ClientID, CommandTimeout: cfg.Table.CommandTimeout, WatchdogTimeout: cfg.Table.WatchdogTimeout, MaxHold: cfg.Table.MaxHold,
+		Poll: cfg.Table.PollInterval, Acks: cfg.Acks != 0, Publish: c.hub.How(), Number: c.table.Number,
+	}, core.Parts{Conn: c.conn, Hub: c.hub, Tasks: c.tasks, Receiver: c, Stopping: c.stopping})
+	c.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, c.table, c.conn, c, c.cleanUp, c.tasks)
+	c.dog.Also(c.core)
 	c.conn.OnTopology(c.hub.Topology)
 	return c
 }
@@ -109,9 +108,10 @@ func New(cfg Config, d driver.Driver) *Client {
 // Close stops the client: see the root package. Calling it again does nothing.
 func (c *Client) Close() {
 	c.closing.Do(func() {
-		c.endDrops()
 		var n notice.List
 		c.left, c.leftOf = c.table.Close(clock.Now(), &n)
+		open, names := c.core.Close(&n, fault.ErrClosed)
+		c.left, c.leftOf = c.left+open, append(c.leftOf, names...)
 		c.hub.Leave()
 		c.tasks.Close()
 		c.wakeAll()
@@ -121,11 +121,8 @@ func (c *Client) Close() {
 		c.tasks.Wait(ctx)
 		c.dog.Stop(ctx)
 		c.hub.Stop(ctx)
-		c.identity.forget(ctx)
 		c.tasks.Stop(ctx)
 		c.driver.Close(ctx)
-		c.table.Closed(&n)
-		n.Deliver(c) // what Close has left undone
 		last, end := context.WithTimeout(context.Background(), reportsWithin)
 		defer end()
 		c.reports.Wait(last) // a moment for what the observers have yet to be told
@@ -142,6 +139,15 @@ func (c *Client) Config() *Config { return &c.cfg }
 // Table returns the lock table, for tests and for questions about it.
 func (c *Client) Table() *table.Table { return c.table }
 
+// Counts counts the holds and the waiting calls.
+func (c *Client) Counts() (n table.Counts) {
+	n, of := c.table.Counts(), c.core.Counts()
+	n.Held, n.Waiting, n.InDoubt = n.Held+of.Held, n.Waiting+of.Waiting, n.InDoubt+of.InDoubt
+	n.Acquired, n.Losses = n.Acquired+of.Acquired, n.Losses+of.Losses
+	n.Renewals, n.RenewalFailures = n.Renewals+of.Renewals, n.RenewalFailures+of.RenewalFailures
+	return n
+}
+
 // Hub returns the pub/sub hub, for tests and for questions about it.
 func (c *Client) Hub() *pubsub.Hub { return c.hub }
 
@@ -152,7 +158,7 @@ func (c *Client) Background(job func()) { c.tasks.Background(job) }
 func (c *Client) Aside(job func()) { c.tasks.Run(task.Func(job)) }
 
 // Reports returns what calls the observer, or nil if there is none.
-func (c *Client) Reports() *observe.Reports { return c.reports }
+func (c *Client) Reports() *report.Reports { return c.reports }
 
 // Busy returns how many operations, commands and background duties are under way.
 func (c *Client) Busy() int { return c.tasks.Count() }
@@ -196,16 +202,16 @@ func (c *Client) cleanUp(x *table.Exit) {
 	}))
 }
 
-// question returns the question of a step, and who gets its reply if its caller leaves. need is the slot of a step that needs one. connects
-// means that the call may have to connect first.
-func (c *Client) question(step *table.Step, need transport.Slot, connects bool) (q transport.Question, late transport.Late) {
+// question returns the question of a step, and who gets its reply if its caller leaves. need is the slot of a step that needs
+// one.
+func (c *Client) question(step *table.Step, need transport.Slot) (q transport.Question, late transport.Late) {
 	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
 		late = step.Late
 	}
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	q = transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Number: step.Number, Within: step.Within, Connects: connects}
+	q = transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Number: step.Number, Within: step.Within}
 	if need == transport.WaitSlot && !step.Stays {
 		q.Stop = c.stopping
 	}

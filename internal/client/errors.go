@@ -28,8 +28,8 @@ func (l *Lock) named(err error, op string) error {
 func (l *Lock) explained(err error) error {
 	var f *fault.Error
 	switch {
-	case errors.Is(err, fault.ErrClosed):
-		return fault.ErrClosed // also for a call that waited for a connection
+	case errors.Is(err, fault.ErrClosed) && errors.Is(err, fault.ErrNotSent): // it waited for a connection
+		return fault.ErrClosed
 	case errors.Is(err, fault.ErrNotReplicated):
 		return err
 	case errors.Is(err, fault.ErrUnavailable):

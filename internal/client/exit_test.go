@@ -176,7 +176,7 @@ func TestQueries(t *testing.T) {
 			require.NoError(f, err)
 			ttl, err := l.TTL(f.Context())
 			require.NoError(f, err)
-			n, err := l.HoldCount(f.Context(), "hold count")
+			n, err := l.HoldCount(f.Context())
 			require.NoError(f, err)
 			return locked, ttl, n
 		}

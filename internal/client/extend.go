@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -26,7 +25,6 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration, invalid error) error
 	if invalid != nil {
 		return &fault.OpError{Op: op, What: "a group of locks", Err: invalid}
 	}
-	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	return h.of.Extend(ctx, d)
 }
 
@@ -41,8 +39,6 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	switch err := a.Err(clock.Now()); {
 	case err != nil:
 		return err
-	case l.h.Kind.Lasting:
-		return errNoLease
 	case ctx.Err() != nil:
 		return EndOf(ctx)
 	case !l.client.tasks.Begin():

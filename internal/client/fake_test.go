@@ -51,7 +51,6 @@ var commands = func() map[*wire.Script]string {
 		all[k.Acquire], all[k.Release], all[k.Force], all[k.HandOver] = "acquire", "release", "force", "hand over"
 		all[k.Count], all[k.Renew], all[k.Inspect] = "count", "renew", "inspect"
 		all[k.Line.Acquire], all[k.Line.Release], all[k.Line.Force], all[k.Line.Pump] = "acquire", "release", "force", "pump"
-		all[k.Line.Inquire] = "inquire"
 	}
 	return all
 }()
@@ -193,14 +192,6 @@ func network() wire.Reply {
 // rejected is an error reply that waiting does not help.
 func rejected(code string) wire.Reply {
 	return wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Rejected, Code: code, Err: errors.New(code + " says the server")}}
-}
-
-// mustAsk is the reply to an inquiry whose waiters must ask.
-func mustAsk(r wire.Reply) wire.Reply {
-	for i := range r.List {
-		r.List[i] = -1
-	}
-	return r
 }
 
 // busy is an error reply that waiting helps.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/pubsub"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -53,7 +52,7 @@ type fixture struct {
 	info     driver.Info // of new clients
 	leftover bool        // whether waiters may be left in the line
 	writes   bool        // whether plain locks are write locks instead
-	classic  bool        // whether new clients are on a cluster without sharded pub/sub, so that they use no line
+	classic  bool        // whether new clients are on a cluster with classic pub/sub, so that they use no line
 	start    time.Time
 	clients  []*Client
 	drivers  []*client
@@ -126,7 +125,7 @@ func (f *fixture) client(change ...func(cfg *Config)) *Client {
 	cfg.Table.ClientID = strings.Repeat("z", len(f.clients)/25) + string(rune('a'+len(f.clients)%25)) // they sort as they come
 	cfg.Logger = func() *slog.Logger { return slog.New(f) }
 	if f.classic {
-		cfg.Sharded = pubsub.Off
+		cfg.Classic = true
 	}
 	for _, c := range change {
 		c(&cfg)

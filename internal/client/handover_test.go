@@ -71,18 +71,6 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestLazyHandOver has the lock be passed on without any command.
-func TestLazyHandOver(t *testing.T) {
-	run(t, func(f *fixture) {
-		l := f.lock(f.client(func(cfg *Config) {
-			cfg.Table.HandOverTime, cfg.Table.Lazy = time.Hour, true
-		}), wire.Plain)
-		f.contend(10, 10, l)
-		f.free()
-		require.Less(f, len(f.took()), 20)
-	})
-}
-
 // TestTwoClients has goroutines of two clients contend: no turn waits for a timer.
 func TestTwoClients(t *testing.T) {
 	run(t, func(f *fixture) {
@@ -169,7 +157,7 @@ func storm(f *fixture, seed uint64) {
 	var all sync.WaitGroup
 	var holder atomic.Pointer[string] // that is inside
 	for i := range 3 {
-		c := f.client(func(cfg *Config) { cfg.Table.Lazy = i == 0 })
+		c := f.client()
 		l := f.lock(c, wire.Plain)
 		for j := range 4 {
 			me := fmt.Sprintf("goroutine %d of client %d", j, i)

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -48,14 +46,14 @@ func hidingOwner(ctx context.Context) *owner.Owner {
 }
 
 // Who returns for whom ctx stands when it asks for this lock. A hold of this lock counts until it is closed, unless WithOwner
-// created an owner within the hold. So does a hold of the other side of the name. past says that closed holds are wanted too.
-func (l *Lock) Who(ctx context.Context, past bool) owner.Who {
+// created an owner within the hold. So does a hold of the other side of the name.
+func (l *Lock) Who(ctx context.Context) owner.Who {
 	w := owner.Who{Owner: OwnerOf(ctx)}
 	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
 		return w
 	}
 	for hold := range holdsOf(ctx, l.h.Key) {
-		if closed := hold.of.Closed(); past || !closed.Load() {
+		if closed := hold.of.Closed(); !closed.Load() {
 			w.Holds = append(w.Holds, owner.Claim{Owner: hold.of.OwnerOf(l.h.Key), Closed: closed})
 		}
 	}
@@ -68,12 +66,11 @@ type Hold struct {
 	of      Held
 	created *owner.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
-	leak    runtime.Cleanup
-	detects atomic.Bool // whether leak is set
 
-	mu   sync.Mutex
-	ctx  context.Context //nolint:containedctx // what Context returned
-	rest *owner.Owner    // see [Together]; nil means that nobody has asked
+	mu       sync.Mutex
+	ctx      context.Context //nolint:containedctx // what Context returned
+	id       string          // see [Hold.ID]
+	unlocked bool
 }
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.
@@ -81,14 +78,6 @@ func (h *Hold) Init(ctx context.Context, of Held) {
 	h.of, h.parent = of, ctx
 	defer func() { _ = recover() }() // of a method of the user's context: the lock is held, and must not be left behind
 	h.created = hidingOwner(ctx)
-}
-
-// DetectDrop makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
-// can reach may reach the hold. Otherwise the runtime would never notice it.
-func (h *Hold) DetectDrop() {
-	h.leak = runtime.AddCleanup(h, findDrop, h.of)
-	h.detects.Store(true)
-	noteOpen(h.of)
 }
 
 var closedChan = func() chan struct{} {
@@ -114,10 +103,10 @@ func (h *Hold) Context() context.Context {
 	if h.ctx != nil {
 		return h.ctx
 	}
-	ctx, cancel := context.WithCancelCause(Calm(h.parent))
+	ctx, cancel := context.WithCancelCause(h.parent)
 	ctx = context.WithValue(ctx, holdsKey{}, h)
 	h.ctx = h.carriedFor(ctx, h.of.Locks())
-	if err := h.of.Notify(cancel, false); err != nil {
+	if err := h.of.Notify(cancel); err != nil {
 		cancel(err)
 	}
 	return h.ctx
@@ -216,9 +205,6 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if !h.valid() {
 		return &fault.OpError{Op: "unlock", What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
 	}
-	if h.detects.CompareAndSwap(true, false) {
-		h.leak.Stop()
-		noteClosed(h.of)
-	}
+	h.forget()
 	return h.of.Unlock(ctx)
 }

@@ -2,15 +2,11 @@ package client
 
 import (
 	"context"
-	"log/slog"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -186,7 +182,7 @@ func TestContextCarriesTheHold(t *testing.T) {
 		require.NoError(f, acquireWithin(h.Context(), l, 0))
 		require.Equal(f, 2, f.held().count)
 		require.ErrorIs(f, acquireWithin(WithOwner(h.Context()), l, 0), fault.ErrRefused)
-		n, err := l.HoldCount(h.Context(), "hold count")
+		n, err := l.HoldCount(h.Context())
 		require.NoError(f, err)
 		require.Equal(f, 2, n)
 		require.NoError(f, l.Unlock(h.Context()))
@@ -196,111 +192,3 @@ func TestContextCarriesTheHold(t *testing.T) {
 		f.free()
 	})
 }
-
-// logging returns a lock whose client has a real clock, and what that client logs.
-func logging(t *testing.T) (l *Lock, logs messages) {
-	t.Helper()
-	logs = make(messages, 10)
-	cfg := testConfig()
-	cfg.Logger = func() *slog.Logger { return slog.New(logs) }
-	c := New(cfg, &client{server: newServer()})
-	t.Cleanup(c.Close)
-	l = new(Lock)
-	l.Init(c, wire.Plain, name, name)
-	return l, logs
-}
-
-// watched returns a hold of a user, whose leak is noticed.
-func watched(t *testing.T, l *Lock) *heldByUser {
-	t.Helper()
-	held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
-	require.NoError(t, err)
-	user := new(heldByUser)
-	user.h.Init(t.Context(), held)
-	user.h.DetectDrop()
-	return user
-}
-
-// awaitLeak waits until a leak is logged.
-func (m messages) awaitLeak(t *testing.T) {
-	t.Helper()
-	for deadline := time.After(20 * time.Second); ; {
-		runtime.GC()
-		select {
-		case message := <-m:
-			require.Equal(t, "rlock: hold dropped without Unlock; it is no longer renewed", message)
-			return
-		case <-deadline:
-			require.Fail(t, "nobody noticed")
-		case <-time.After(time.Millisecond): // the next collection
-		}
-	}
-}
-
-// TestLeak has a hold be dropped without an unlock. It runs in real time, because cleanups run outside the virtual one.
-func TestLeak(t *testing.T) {
-	l, logs := logging(t)
-	func() {
-		user := watched(t, l)
-		require.NoError(t, user.h.Context().Err()) // the context knows the hold, and the grant knows how to end it
-		runtime.KeepAlive(user)
-	}()
-	logs.awaitLeak(t)
-}
-
-// TestAnExtensionKeepsItsHold has a program use a hold for the last time in an Extend without a reply. Meanwhile the hold is no
-// leak. It runs in real time, because cleanups run outside the virtual one.
-func TestAnExtensionKeepsItsHold(t *testing.T) {
-	d := &stalling{Driver: &client{server: newServer()}, stalled: make(chan struct{}), reply: make(chan struct{})}
-	c := New(testConfig(), d)
-	defer c.Close()
-	var l Lock
-	l.Init(c, wire.Plain, name, name)
-	held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
-	require.NoError(t, err)
-	extended := make(chan error)
-	go func() {
-		user := new(heldByUser)
-		user.h.Init(t.Context(), held)
-		user.h.DetectDrop()
-		d.stalls.Store(true)
-		extended <- user.h.Extend(t.Context(), time.Hour, nil)
-	}()
-	<-d.stalled
-	for range 3 {
-		collect(t)
-	}
-	err = held.Err()
-	close(d.reply)
-	require.NoError(t, err)
-	require.NoError(t, <-extended)
-}
-
-// stalling is a driver whose next call waits.
-type stalling struct {
-	driver.Driver
-
-	stalls         atomic.Bool
-	stalled, reply chan struct{}
-}
-
-func (s *stalling) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
-	if s.stalls.CompareAndSwap(true, false) {
-		close(s.stalled)
-		<-s.reply
-	}
-	return s.Driver.Run(ctx, at, c)
-}
-
-// messages is a log handler that passes the messages on.
-type messages chan string
-
-func (m messages) Enabled(context.Context, slog.Level) bool { return true }
-
-func (m messages) Handle(_ context.Context, r slog.Record) error {
-	m <- r.Message
-	return nil
-}
-
-func (m messages) WithAttrs([]slog.Attr) slog.Handler { return m }
-func (m messages) WithGroup(string) slog.Handler      { return m }

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -17,27 +15,10 @@ type identity struct {
 	client  *Client
 	running atomic.Bool
 	uses    atomic.Uint64
-	kept    atomic.Int64 // until when [Terms.AtLeast] keeps a lock taken, a [clock.Instant]
 }
-
-// keeps notes that a lock was acquired that stays taken for so long, which may be longer than anything is held.
-func (i *identity) keeps(atLeast time.Duration) {
-	if i == nil || atLeast == 0 {
-		return
-	}
-	for until, was := int64(clock.Now().Add(atLeast)), i.kept.Load(); was < until && !i.kept.CompareAndSwap(was, until); {
-		was = i.kept.Load()
-	}
-}
-
-// keptFor returns for how long a lock stays taken.
-func (i *identity) keptFor() time.Duration { return clock.Instant(i.kept.Load()).Sub(clock.Now()) }
 
 // used notes that an acquisition or a wait begins.
 func (c *Client) used() {
-	if c.dropped.found.Load() != nil {
-		c.endDrops()
-	}
 	i := c.identity
 	if i == nil {
 		return
@@ -65,7 +46,7 @@ func (i *identity) keep() {
 			return
 		}
 		// What began before the pause is counted by now. What began since then keeps the identity for another lease.
-		if n := c.table.Counts(); n.Held+n.Waiting > 0 || i.uses.Load() != before || i.keptFor() > 0 {
+		if n := c.Counts(); n.Held+n.Waiting > 0 || i.uses.Load() != before {
 			continue
 		}
 		i.running.Store(false)
@@ -79,8 +60,8 @@ func (i *identity) keep() {
 // again.
 func (i *identity) write() (pause time.Duration, ok bool) {
 	cfg := &i.client.cfg
-	lease := cfg.Table.WatchdogTimeout
-	switch err := i.say(context.Background(), 3*lease); {
+	lease, key := cfg.Table.WatchdogTimeout, cfg.IdentityKey(cfg.Table.ClientID)
+	switch _, err := i.client.raw(context.Background(), key, cfg.Identity.WriteCommand(key, 3*lease)); {
 	case err == nil:
 		return lease, true
 	case err.Denied():
@@ -88,39 +69,6 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 		return 0, false
 	}
 	return min(lease, time.Second), true
-}
-
-// say writes the identity for some time.
-func (i *identity) say(ctx context.Context, lifetime time.Duration) *fault.Error {
-	key := i.client.cfg.IdentityKey(i.client.cfg.Table.ClientID)
-	_, err := i.client.raw(ctx, key, i.client.cfg.Identity.WriteCommand(key, lifetime))
-	return err
-}
-
-// forget deletes the identity of a client that has just closed, unless the client leaves locks behind. If a lock stays taken, the
-// identity lasts as long as that. It waits for Redis until ctx ends.
-func (i *identity) forget(ctx context.Context) {
-	if i == nil || i.uses.Load() == 0 {
-		return
-	}
-	kept := i.keptFor()
-	if i.client.left > 0 && kept <= 3*i.client.cfg.Table.WatchdogTimeout {
-		return // it was written for that time
-	}
-	deleted := make(chan struct{})
-	i.client.Aside(func() {
-		defer close(deleted)
-		if kept > 0 {
-			_ = i.say(ctx, kept)
-			return
-		}
-		key := i.client.cfg.IdentityKey(i.client.cfg.Table.ClientID)
-		_, _ = i.client.raw(ctx, key, wire.DeleteCommand(key))
-	})
-	select {
-	case <-deleted:
-	case <-ctx.Done():
-	}
 }
 
 // identities returns the identities of clients, as far as Redis has them and answers before ctx ends.

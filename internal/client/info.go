@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -17,10 +18,10 @@ func (l *Lock) Text(what string) string {
 	return cmp.Or(what, l.h.Kind.What()) + " " + fault.Quote(l.h.Name)
 }
 
-// LogValue returns the name and the kind of a lock as a [slog.LogValuer] does, or that there is none of what the caller has.
-func (l *Lock) LogValue(what string) slog.Value {
+// LogValue implements [slog.LogValuer] with the name and the kind, or that there is no lock.
+func (l *Lock) LogValue() slog.Value {
 	if l.Client() == nil {
-		return slog.StringValue("no " + what)
+		return slog.StringValue("no lock")
 	}
 	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
 }
@@ -48,14 +49,16 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 		info wire.Info
 		err  error
 	}
-	asked, named := make(chan answer, 2), make(chan map[string]wire.Identity, 1)
+	var lent driver.Lent
+	lent.Lend(ctx)
+	defer lent.End()
+	asked, named := make(chan answer, 1), make(chan map[string]wire.Identity, 1)
 	l.client.Background(func() { // the commands may take longer than ctx
-		defer close(named)                                         // also if the name mapper panics
-		defer func() { asked <- answer{err: fault.ErrNoAnswer} }() // also if a hook ends the goroutine
-		info, err := l.look(ctx)
+		defer close(named)
+		info, err := l.look(&lent)
 		asked <- answer{info, err}
 		if err == nil {
-			named <- l.client.identities(ctx, &info)
+			named <- l.client.identities(&lent, &info)
 		}
 	})
 	var a answer
@@ -72,26 +75,6 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 		return Inspection{a.info, who}, nil
 	case <-ctx.Done(): // what is known counts
 		return Inspection{Info: a.info}, nil
-	}
-}
-
-// HeldBy reports whether Redis has a holder of the lock, by a command that needs no further right. It is false if ctx ends before.
-func (l *Lock) HeldBy(ctx context.Context, holder string) bool {
-	if !l.client.tasks.Begin() {
-		return false
-	}
-	defer l.client.tasks.End()
-	found := make(chan bool, 2)
-	l.client.Background(func() {
-		defer func() { found <- false }() // also if a hook ends the goroutine
-		reply, _ := l.client.raw(ctx, l.h.Key.Name, []any{"HEXISTS", l.h.Key.Name, holder})
-		found <- reply == int64(1)
-	})
-	select {
-	case yes := <-found:
-		return yes
-	case <-ctx.Done():
-		return false
 	}
 }
 

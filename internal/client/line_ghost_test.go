@@ -44,46 +44,6 @@ func TestALongOutageLeavesNoGhost(t *testing.T) {
 	}
 }
 
-// TestAWaiterWithoutTheLineIsNoGhost has a client lose a right while it waits in the line. It goes on waiting without the line, and
-// leaves its entry there. The entry costs a first term as long as the client is still subscribed, and nothing after that.
-func TestAWaiterWithoutTheLineIsNoGhost(t *testing.T) {
-	for what, c := range map[string]struct{ freed, most time.Duration }{
-		"while it is still subscribed": {3600 * time.Millisecond, firstTerm + 200*time.Millisecond},
-		"later on":                     {6 * time.Second, 0},
-	} {
-		t.Run(what, func(t *testing.T) {
-			runLine(t, func(f *fixture) {
-				holder := f.newLock()
-				h := f.hold(f.Context(), holder, Terms{})
-				first := f.waits(Terms{})
-				f.until(500 * time.Millisecond)
-				second := f.waits(Terms{})
-				f.until(2900 * time.Millisecond)
-				f.deny(true)
-				f.until(3100 * time.Millisecond) // the first one has asked, but not the second one
-				f.deny(false)
-				require.Len(f, f.logged(), 1)
-				require.Len(f, f.line(), 2)
-				f.until(c.freed)
-				require.NoError(f, h.Unlock(f.Context()))
-				f.until(c.freed + c.most)
-				if !second.over() {
-					first, second = second, first // it asked before the first term was over, and found the lock its own
-				}
-				require.True(f, second.over())
-				require.NoError(f, second.err)
-				require.NoError(f, second.hold.Unlock(f.Context()))
-				<-first.done
-				require.NoError(f, first.err)
-				require.LessOrEqual(f, first.at, c.freed+c.most+pollInterval+200*time.Millisecond)
-				require.NoError(f, first.hold.Unlock(f.Context()))
-				f.until(time.Since(f.start) + time.Second)
-				f.free()
-			})
-		})
-	}
-}
-
 // bringBack puts a waiter at the head of the line that had its turn before, as a failover does to a replica without the latest
 // writes.
 func (f *fixture) bringBack(member string) {

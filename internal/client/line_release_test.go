@@ -167,11 +167,11 @@ func TestLeavingTheLine(t *testing.T) {
 		"because its wait is over": func(*fixture, *Lock) []string { return []string{"release"} },
 		"by Close": func(_ *fixture, l *Lock) []string {
 			l.client.Close()
-			return []string{"release", "pump", "inquire"} // it watched, and has another one asked, which begins with a look
+			return []string{"release", "pump", "pump"} // it watched, and has another one asked, which begins with a look
 		},
 		"by Shutdown": func(f *fixture, l *Lock) []string {
 			require.NoError(f, l.client.Shutdown(f.Context()))
-			return []string{"release", "pump", "inquire"}
+			return []string{"release", "pump", "pump"}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -252,43 +252,26 @@ func TestAPlainReleaseMeetsAFencedWaiter(t *testing.T) {
 	})
 }
 
-// TestDenied has Redis refuse the scripts of the line, from the start or later on. All wait as without the line, and each
-// client says so once.
+// TestDenied has Redis refuse the scripts of the line, from the start or later on: each call that needs them says so.
 func TestDenied(t *testing.T) {
-	t.Run("from the start", func(t *testing.T) {
-		runLine(t, func(f *fixture) {
-			f.deny(true)
-			f.contend(3, 10, f.newLock(), f.newLock())
-			f.free()
-			require.Len(f, f.logged(), 2)
-			require.Less(f, time.Since(f.start), 2*time.Second)
-			require.NotContains(f, f.took(), "pump")
-		})
-	})
-	t.Run("later on", func(t *testing.T) {
-		runLine(t, func(f *fixture) {
-			f.leftover = true
-			holder := f.newLock()
-			require.NoError(f, acquire(f.Context(), holder))
-			all := []*waiting{f.waits(Terms{}), f.waits(Terms{}), f.waits(Terms{})}
-			f.until(time.Second)
-			f.deny(true)
-			require.NoError(f, holder.Unlock(f.Context())) // which wakes them all, but only the fastest finds the lock free
-			for range all {                                // each of the others finds it within its poll interval
-				f.until(time.Since(f.start) + pollInterval + 100*time.Millisecond)
-				for i, w := range all {
-					if w.over() {
-						require.NoError(f, w.err)
-						require.NoError(f, w.hold.Unlock(f.Context()))
-						all = append(all[:i:i], all[i+1:]...)
-						break
-					}
-				}
-			}
-			require.Empty(f, all)
-			f.free()
-			require.Len(f, f.logged(), 4)
-		})
+	runLine(t, func(f *fixture) {
+		holder := f.newLock()
+		h := f.hold(f.Context(), holder, Terms{})
+		w := f.waits(Terms{})
+		f.until(time.Second)
+		f.deny(true)
+		for _, err := range []error{acquire(f.Context(), f.newLock()), h.Unlock(f.Context())} {
+			require.ErrorContains(f, err, "the user of Redis lacks a right")
+			require.NotErrorIs(f, err, fault.ErrUnavailable)
+			require.NotErrorIs(f, err, fault.ErrNotAcquired)
+		}
+		require.ErrorIs(f, h.Err(), fault.ErrNotHeld)
+		<-w.done
+		require.ErrorContains(f, w.err, "the user of Redis lacks a right")
+		require.Less(f, w.at, time.Second+pollInterval)
+		f.deny(false)
+		f.until(time.Second + watchdogTimeout)
+		f.free()
 	})
 }
 
@@ -304,7 +287,7 @@ func TestAPumpDoesNotHoldUpTheReader(t *testing.T) {
 			time.Sleep(time.Second)
 			return run()
 		})
-		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base(), true)
+		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
 		require.Equal(f, time.Second, time.Since(f.start))
 		time.Sleep(2 * time.Second)
 		require.Contains(f, f.took(), "pump")

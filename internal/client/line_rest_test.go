@@ -5,21 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-rlock/rlock/internal/wire"
 )
-
-// named returns a handle of a client for another lock than the tests'.
-func (f *fixture) named(c *Client, name string) *Lock {
-	l := new(Lock)
-	l.Init(c, f.kind(wire.Plain), name, name)
-	return l
-}
 
 // tally returns how often the commands were carried out since it was last called, by name.
 func (f *fixture) tally() map[string]int {
@@ -30,101 +20,8 @@ func (f *fixture) tally() map[string]int {
 	return n
 }
 
-// TestWaitersAtRestShareTheirQuestions has many wait for as many locks. While nothing changes, a hundred of them share a call. Whoever finds a
-// free lock about which nobody told him has it as soon as by a question of his own.
-func TestWaitersAtRestShareTheirQuestions(t *testing.T) {
-	for _, waiters := range []int{100, 1000} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			runLine(t, func(f *fixture) {
-				holding, waiting := f.client(), f.client()
-				var all []*result
-				for i := range waiters {
-					require.NoError(f, acquire(f.Context(), f.named(holding, fmt.Sprint(i))))
-				}
-				for i := range waiters {
-					all = append(all, f.async(func() error { return acquire(context.Background(), f.named(waiting, fmt.Sprint(i))) }))
-				}
-				f.until(10 * time.Second)
-				f.tally()
-				const minutes = 2
-				f.until(10*time.Second + minutes*time.Minute)
-				sent := f.tally()
-				require.Zero(f, sent["acquire"], "nobody asks by himself")
-				calls := waiters / 100 * minutes * 60 * 10 / 27 // for each hundred, all 2.7 s
-				require.LessOrEqual(f, sent["inquire"], calls+calls/4)
-				require.GreaterOrEqual(f, sent["inquire"], waiters/100*minutes*60/3-waiters/100)
-				gone := time.Since(f.start)
-				for i := range waiters {
-					f.do("DEL", fmt.Sprint(i))
-				}
-				for _, r := range all {
-					<-r.done
-					require.NoError(f, r.err)
-					require.LessOrEqual(f, r.at, gone+firstTerm)
-				}
-			})
-		})
-	}
-}
-
-// TestWaitersAtRestWhoseChannelsEndDifferently waits for locks with braces in their names. The channels of a name that is in braces as a whole
-// end differently, so no call inquires about such a name and another one.
-func TestWaitersAtRestWhoseChannelsEndDifferently(t *testing.T) {
-	runLine(t, func(f *fixture) {
-		holding, waiting := f.client(), f.client()
-		for _, name := range []string{"{x}", "{x}y", "{x}{y}", "{x", "y"} {
-			require.NoError(f, acquire(f.Context(), f.named(holding, name)))
-			f.async(func() error { return acquire(f.Context(), f.named(waiting, name)) })
-		}
-		f.until(10 * time.Second)
-		f.tally()
-		f.until(time.Minute)
-		require.Zero(f, f.tally()["acquire"], "nobody asks by himself")
-		f.leftover = true
-	})
-}
-
-// TestWaitersThatComeTogetherShareTheirQuestions has many wait for as many locks from the same moment on. Each asks once, and stands. A hundred share
-// the question after that, when the subscription is confirmed, and so they do when it is cut and confirmed again.
-func TestWaitersThatComeTogetherShareTheirQuestions(t *testing.T) {
-	const waiters = 1000
-	for what, most := range map[string]int{"at first": waiters, "again": 0} {
-		t.Run(what, func(t *testing.T) {
-			runLine(t, func(f *fixture) {
-				holding, waiting := f.client(), f.client()
-				var held []*Lock
-				for i := range waiters {
-					held = append(held, f.named(holding, fmt.Sprint(i)))
-					require.NoError(f, acquire(f.Context(), held[i]))
-				}
-				f.tally()
-				var all []*result
-				for i := range waiters {
-					all = append(all, f.async(func() error { return acquire(context.Background(), f.named(waiting, fmt.Sprint(i))) }))
-				}
-				if most == 0 {
-					f.until(2 * time.Second)
-					f.tally()
-					f.cut(100 * time.Millisecond)
-				}
-				f.until(2500 * time.Millisecond)
-				sent := f.tally()
-				require.Equal(f, most, sent["acquire"])
-				require.LessOrEqual(f, sent["inquire"], 2*waiters/100)
-				require.Positive(f, sent["inquire"])
-				require.Zero(f, sent["pump"], "all watch, and look at what they may have missed before by the same calls")
-				for i, r := range all {
-					require.NoError(f, held[i].Unlock(f.Context()))
-					<-r.done
-					require.NoError(f, r.err)
-				}
-			})
-		})
-	}
-}
-
 // TestWhatHappensBeforeTheConfirmationIsSeen has the lock change hands after a waiter was refused, and before Redis knows of its subscription: no
-// message tells the waiter. The client finds that out once the subscription is confirmed.
+// message tells the waiter. It finds that out once the subscription is confirmed.
 func TestWhatHappensBeforeTheConfirmationIsSeen(t *testing.T) {
 	for what, happens := range map[string]func(f *fixture, holder *Lock) (over time.Duration){
 		"released": func(f *fixture, holder *Lock) time.Duration {
@@ -258,53 +155,4 @@ func TestADeadSubscriptionEndsARest(t *testing.T) {
 		require.NoError(f, w.hold.Unlock(f.Context()))
 		require.Empty(f, strings.Join(f.line(), " "))
 	})
-}
-
-// TestALostMessageAndTheLossOfItsInquiry loses the message that a waiter has the lock, and the reply to what asks for it next: its client's
-// inquiry, or its own question behind a lease of a first term. After an inquiry, Redis keeps the lock for nobody no longer than without that second
-// loss. A question lengthens the lease that it finds. In either case the waiter has the lock once the silence is over.
-func TestALostMessageAndTheLossOfItsInquiry(t *testing.T) {
-	const silent = 600 * time.Millisecond
-	for _, c := range []struct {
-		lease time.Duration // of the holder
-		asks  string
-		most  time.Duration
-	}{
-		{watchdogTimeout, "inquire", firstTerm},
-		{firstTerm, "acquire", firstTerm + silent},
-	} {
-		for later := time.Duration(0); later < firstTerm; later += 250 * time.Millisecond {
-			t.Run(fmt.Sprint(c.asks, later), func(t *testing.T) {
-				runLine(t, func(f *fixture) {
-					h := f.hold(f.Context(), f.newLock(), Terms{Lease: c.lease, Renewed: true})
-					w := f.waits(Terms{})
-					f.until(10 * time.Second)
-					require.Equal(f, c.asks == "inquire", f.tally()["inquire"] > 0, "nobody inquires about a lease of a first term")
-					at := 10*time.Second + later
-					f.until(at)
-					f.loses = func(string) bool { return true }
-					var lost atomic.Bool
-					f.instead(func(command string, do func() wire.Reply) wire.Reply {
-						r := do()
-						if command != c.asks || lost.Swap(true) {
-							return r
-						}
-						time.Sleep(silent)
-						return network()
-					})
-					require.NoError(f, h.Unlock(f.Context()))
-					kept := at
-					for f.held() != nil && !w.over() {
-						kept = time.Since(f.start)
-						f.until(kept + 10*time.Millisecond)
-					}
-					require.LessOrEqual(f, kept, at+c.most)
-					<-w.done
-					require.True(f, lost.Load())
-					require.LessOrEqual(f, w.at, at+firstTerm+silent+40*time.Millisecond)
-					require.NoError(f, w.hold.Unlock(f.Context()))
-				})
-			})
-		}
-	}
 }

@@ -82,7 +82,7 @@ func (s *lineStorm) run(seed uint64) {
 	var all, aside sync.WaitGroup
 	kinds := []*wire.Kind{wire.Plain, wire.Fenced, wire.Plain, wire.Spin, wire.Fenced}
 	for i, kind := range kinds {
-		c := s.client(func(cfg *Config) { cfg.Table.Lazy = i == 0 })
+		c := s.client()
 		l := s.lock(c, kind)
 		if kind == wire.Spin {
 			l.Configure(func(h *table.Handle) error {

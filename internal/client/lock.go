@@ -10,9 +10,8 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/report"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -24,6 +23,9 @@ type Lock struct {
 	client *Client
 	h      table.Handle
 	err    error // the error of the name or of the options, or nil
+
+	// Defaults are those of its acquisitions, which its options set. Nil means that these say nothing.
+	Defaults *Terms
 }
 
 // ID identifies the locks of which an owner has at most one grant. It is comparable.
@@ -78,13 +80,6 @@ func (l *Lock) Channel() string { return l.h.Names().Channel }
 // Locks returns the lock itself. It implements [Member].
 func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 
-// Holds reports whether an owner holds the lock now, as far as this process knows.
-func (l *Lock) Holds(o *owner.Owner) bool { return l.client.table.Holds(o, &l.h, clock.Now()) }
-
-// Queues reports whether those that wait for the lock stand in a queue in Redis. While the queue is not empty, a single attempt always
-// fails.
-func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
-
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
 	l.client.LogHere(notice.Entry{Lock: l.h.Name, Message: m, Err: err})
@@ -113,10 +108,7 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 // Acquire acquires the lock, or re-enters it.
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.span(ctx, &t)
-	a, err := l.acquire(ctx, t, seen, nil)
-	if a != nil && t.AtLeast != 0 {
-		l.client.identity.keeps(t.AtLeast)
-	}
+	a, err := l.acquire(ctx, t, seen)
 	if seen != nil {
 		t.Group.SawMember(seen)
 		seen.End(heldBy(a), err)
@@ -125,8 +117,8 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 }
 
 // span begins to observe an acquisition of the lock, if anybody observes its client.
-func (l *Lock) span(ctx context.Context, t *Terms) *observe.Span {
-	if l == nil || l.client == nil || l.client.reports == nil || t.Again {
+func (l *Lock) span(ctx context.Context, t *Terms) *report.Span {
+	if l == nil || l.client == nil || l.client.reports == nil {
 		return nil
 	}
 	s := t.Started(l.h.Name, l.h.Kind.Name())
@@ -137,37 +129,31 @@ func (l *Lock) span(ctx context.Context, t *Terms) *observe.Span {
 }
 
 // heldBy returns what an observer is told of an acquisition, which is nil if there is none.
-func heldBy(a *table.Acquisition) observe.Acquired {
+func heldBy(a *table.Acquisition) report.Acquired {
 	if a == nil {
-		return observe.Acquired{}
+		return report.Acquired{}
 	}
-	return observe.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
+	return report.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
-// acquire is Acquire, for those who may observe it. w is the wait that a semaphore has begun; nil means a wait of its own.
-func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span, w *Wait) (*table.Acquisition, error) {
+// acquire is Acquire, for those who may observe it.
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *report.Span) (*table.Acquisition, error) {
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
-	if w == nil {
-		own := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
-		w = &own
-	}
+	w := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
 	waiting, stop := t.waiting(ctx)
 	defer stop()
-	if t.Detached {
-		ctx = context.WithoutCancel(ctx)
-	}
-	a, err := l.begin(ctx, waiting, &t, seen, w)
+	a, err := l.begin(ctx, waiting, &t, seen, &w)
 	if err != nil {
 		return nil, err
 	}
 	defer l.client.tasks.End()
-	return l.attempt(ctx, waiting, t.Op, a, seen, w, nil)
+	return l.attempt(ctx, waiting, t.Op, a, seen, &w)
 }
 
 // begin begins an operation that acquires the lock, and returns its attempt. The caller must end the operation, unless there is an error.
-func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span, w *Wait) (*table.Attempt, error) {
+func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *report.Span, w *Wait) (*table.Attempt, error) {
 	if err := cmp.Or(t.Err, l.fits(t)); err != nil {
 		return nil, l.wrap(err, t.Op)
 	}
@@ -175,48 +161,35 @@ func (l *Lock) begin(ctx, waiting context.Context, t *Terms, seen *observe.Span,
 		return nil, l.named(EndOf(ctx), t.Op)
 	}
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, Permits: int32(t.Permits), AtLeast: t.AtLeast, SetsUp: w.setsUp,
-		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx, Done: ctx.Done(),
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: w.single, AtLeast: t.AtLeast, Who: l.Who(ctx),
+		Ticket: t.Ticket, Wait: waiting, Bound: w.bound, Caller: ctx,
 	}
 	if seen != nil { // a nil Span must not become a Witness that is not nil
 		a.Witness = seen
 	}
-	switch {
-	case l.h.Kind.HasPermits(): // it stands for nobody
-	case t.As != nil:
-		a.Who = t.As[0]
-	default:
-		a.Who = l.Who(ctx, false)
-	}
-	switch {
-	case l.h.Kind.Lasting:
-		a.Lease, a.Renewed = l.client.cfg.Table.Receipt(), true
-	case a.Lease == 0:
+	if a.Lease == 0 {
 		a.Lease = l.client.cfg.Table.WatchdogTimeout
 	}
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
-	if !l.client.tasks.Begin() { // after the methods of ctx, which may panic
+	if !l.client.tasks.Begin() {
 		return nil, l.wrap(fault.ErrClosed, t.Op)
 	}
 	l.client.used()
-	if t.Progress != nil {
-		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
-	}
 	return a, nil
 }
 
-// refused returns why an attempt has acquired nothing, given the error of its last step, which may be nil.
-func (l *Lock) refused(ctx context.Context, op string, a *table.Attempt, w *Wait, err error) error {
+// refused returns why an attempt has acquired nothing, given what is known in the end, for how long this process has held the lock, and the error
+// of the last step, which may be nil.
+func (l *Lock) refused(ctx context.Context, op string, last outcome.Result, heldFor time.Duration, w *Wait, err error) error {
 	if err != nil {
 		return l.wrap(err, op)
 	}
-	last := a.Last // in this goroutine alone: see Progress
 	if before := w.known.At(clock.Now(), l.client.cfg.Table.Floor()); !last.Known() && before.Known() {
 		last = before // it stands
 	}
-	return l.named(l.ended(ctx, last, a.HeldFor), op)
+	return l.named(l.ended(ctx, last, heldFor), op)
 }
 
 // fits returns what is wrong with terms for this kind of lock.
@@ -224,7 +197,7 @@ func (l *Lock) fits(t *Terms) error {
 	switch n, most := t.Permits, l.h.Kind.MaxPermits; {
 	case t.AtLeast != 0 && (l.h.Kind.Park == nil || !t.ByHold):
 		return errNoAtLeast
-	case t.Lease != 0 && l.h.Kind.Lasting:
+	case t.Lease != 0 && l.h.Kind == wire.PlainPermit:
 		return errNoLease
 	case n == 0: // it wants nothing special
 		return nil
@@ -240,28 +213,16 @@ var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and Tr
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
-// attempt carries out the steps of an attempt, beginning with next. Nil means that it is yet to be admitted. op is the verb of the call.
-func (l *Lock) attempt(
-	ctx, waiting context.Context, op string, a *table.Attempt, seen *observe.Span, w *Wait, next *table.Step,
-) (*table.Acquisition, error) {
+// attempt carries out the steps of an attempt. op is the verb of the call.
+func (l *Lock) attempt(ctx, waiting context.Context, op string, a *table.Attempt, seen *report.Span, w *Wait) (*table.Acquisition, error) {
 	var n notice.List
 	c, inner := l.client, ctx
 	if seen != nil {
 		inner, waiting = seen.Context(ctx), seen.Context(waiting)
 		defer func() { seen.Saw(a.Seen) }()
 	}
-	suspects, asking, over := false, false, false
-	defer func() {
-		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
-			l.abandon(a, asking)
-		}
-	}()
 	now := clock.Now()
-	if next == nil {
-		first := c.table.Admit(a, now, &n)
-		next = &first
-	}
-	for step := *next; ; {
+	for step := c.table.Admit(a, now, &n); ; {
 		n.Deliver(c)
 		limit := waiting
 		if step.Outlives {
@@ -269,32 +230,19 @@ func (l *Lock) attempt(
 		}
 		switch step.Do {
 		case table.Ask:
-			sent := now
-			asking = true
-			q, late := c.question(&step, transport.WaitSlot, w.connects)
+			q, late := c.question(&step, transport.WaitSlot)
 			r := c.conn.Ask(limit, q, late)
-			asking = false
-			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
-				c.audit(&l.h)
-			}
 			now = clock.Now()
-			if step = c.table.Settle(a, r, now, &n); step.Do != table.Done {
-				w.GoesOn(sent, r.Err == nil, r.Err)
-			}
+			step = c.table.Settle(a, r, now, &n)
 		case table.Sleep:
-			if !suspects && a.SuspectAfter != 0 {
-				suspects = true
-				defer l.suspectLater(a)()
-			}
 			why := c.sleep(limit, &step)
 			now = clock.Now()
 			step = c.table.Wake(a, why, now, &n)
 		default:
-			over = true
 			if step.Got != nil {
 				return step.Got, nil
 			}
-			return nil, l.refused(ctx, op, a, w, step.Err)
+			return nil, l.refused(ctx, op, a.Last, a.HeldFor, w, step.Err)
 		}
 	}
 }
@@ -337,7 +285,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	var x table.Exit
 	var n notice.List
-	step := l.client.table.Unlock(&x, &l.h, l.Who(ctx, true), clock.Now(), &n)
+	step := l.client.table.Unlock(&x, &l.h, l.Who(ctx), clock.Now(), &n)
 	return l.wrap(l.client.release(ctx, &x, step, &n), "unlock")
 }
 
@@ -355,28 +303,27 @@ func (c *Client) release(ctx context.Context, x *table.Exit, step table.Step, n 
 	return c.exit(lasting(ctx), x, step, n)
 }
 
+// lasting returns a context with the values of one of the user that does not end. A context that cannot end is that already.
+func lasting(ctx context.Context) context.Context {
+	if ctx.Done() != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // exit carries out the steps of an exit.
 func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *notice.List) error {
-	asking, over := false, false
-	defer func() {
-		if !over { // a hook has ended the goroutine
-			c.goOn(x, asking)
-		}
-	}()
 	for {
 		n.Deliver(c)
 		switch step.Do {
 		case table.Ask:
-			asking = true
-			q, late := c.question(&step, transport.DutySlot, false)
+			q, late := c.question(&step, transport.DutySlot)
 			r := c.conn.Ask(ctx, q, late)
-			asking = false
 			step = c.table.SettleRelease(x, r, clock.Now(), n)
 		case table.Sleep:
 			Sleep(step.Pause, step.Wait, nil, ctx.Done(), nil)
 			step = c.table.ResumeRelease(x, clock.Now(), n)
 		default:
-			over = true
 			return step.Err
 		}
 	}

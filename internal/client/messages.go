@@ -10,16 +10,10 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// onMessage passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
-func (c *Client) onMessage(channel, payload string, order uint64, arrived clock.Instant) {
-	if wire.Signals(channel, c.cfg.Table.ClientID) {
-		if payload == wire.LatchOpen {
-			c.latches.Opened(channel, order)
-		}
-		return
-	}
+// onMessage passes a message to the table. The hub calls it in the order of the messages.
+func (c *Client) onMessage(channel, payload string, arrived clock.Instant) {
 	message, ok := wire.ParseMessage(payload)
-	if !ok {
+	if c.core.Stray(channel, payload) || !ok {
 		return
 	}
 	var n notice.List
@@ -28,9 +22,9 @@ func (c *Client) onMessage(channel, payload string, order uint64, arrived clock.
 }
 
 // onFreed tells the table that a lock is free, by the channel on which that was told, or may have been before the client watched it.
-func (c *Client) onFreed(channel string, told bool) {
+func (c *Client) onFreed(channel string) {
 	var n notice.List
-	c.table.Freed(channel, told, clock.Now(), &n)
+	c.table.Freed(channel, &n)
 	n.Deliver(c)
 }
 
@@ -40,9 +34,6 @@ func (c *Client) onUnwatched(channel string) {
 	c.table.Unwatched(channel, &n)
 	n.Deliver(c)
 }
-
-// onRefused tells the table to which channels Redis does not let the user of this client subscribe.
-func (c *Client) onRefused(channels []string) { c.table.Refused(channels, clock.Now()) }
 
 // Pump implements [notice.Receiver]. Close waits for the command, because others may rely on it. The caller, which may be the hub's
 // reader, never does.

@@ -16,15 +16,16 @@ import (
 
 // once has Redis carry out a call that must count once, however often it is sent and whenever it arrives. The call's script
 // looks for its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same
-// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the pauses.
+// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the pauses,
+// but for those of a call that lasts.
 //
 // If a command may still be executed when once gives up, the reply has the error of such a command: its fate says that
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
-// Later the call cannot count any more.
+// Later the call cannot count any more. A call that lasts goes out itself instead, for some time since its first command.
 //
 // The marks of calls that went well do not stay: a script that forgets gets their numbers.
 //
-// The caller must have begun an operation.
+// The caller must have begun an operation, unless the call lasts.
 func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.Reply {
 	cfg := &c.cfg.Table
 	if call.Script.Forgets {
@@ -39,16 +40,17 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 		// A lost reply should leave time for another try. A slow server gets more time with each.
 		within := max(min(left, cfg.Floor()<<min(tries-1, 8)), time.Millisecond)
 		q := transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: w.stop}
+		if w.lasts != 0 {
+			q.Slot = transport.DutySlot
+		}
 		if w.single {
 			w.first(&q)
 		}
-		sent := clock.Now()
-		w.known.Asked(0, sent)
+		w.known.Asked(0, clock.Now())
 		r := c.conn.Ask(ctx, q, nil)
 		if r.Err == nil {
 			w.known.Answered()
-			w.GoesOn(sent, true, nil)
-			if tries == 1 && !r.Repeated { // its only command
+			if tries == 1 { // its only command
 				c.finished.add(mark.Keys[0], mark.Args.Number)
 			}
 			return r
@@ -57,19 +59,25 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 		if r.Err.InDoubt() {
 			doubt = &r
 		}
-		if r.Err.KeyDenied() && call.Unlined() {
-			continue
-		}
 		pause := cfg.Retry(tries)
 		if !w.single && mayPass(r.Err) && over.Sub(clock.Now()) > pause {
-			if w.GoesOn(sent, false, r.Err); w.pause(ctx, pause) {
+			if w.pause(ctx, pause) {
 				continue
 			}
+		}
+		until, again := clock.Now().Add(cfg.Memory()), mark
+		switch {
+		case w.lasts != 0 && mayPass(r.Err):
+			until, again = over.Add(w.lasts-cfg.CommandTimeout), call
+		case doubt == nil:
+			return r
+		}
+		if w.lasts == 0 || !c.tasks.Retired() { // after Close, nobody would repeat it
+			c.Background(func() { c.repeat(context.Background(), again, until) })
 		}
 		if doubt == nil {
 			return r
 		}
-		c.Background(func() { c.sendMark(context.WithoutCancel(ctx), mark) })
 		return *doubt
 	}
 }
@@ -90,11 +98,10 @@ func (w *Wait) failed(ctx context.Context, err *fault.Error) {
 // mayPass reports whether a call that failed may have another outcome later.
 func mayPass(err *fault.Error) bool { return err.Transient || err.InDoubt() }
 
-// sendMark sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
-func (c *Client) sendMark(ctx context.Context, mark wire.Call) {
-	until := clock.Now().Add(c.cfg.Table.Memory())
+// repeat sends a call that was given up, or its mark, until Redis has answered, or a moment has come.
+func (c *Client) repeat(ctx context.Context, call wire.Call, until clock.Instant) {
 	for tries := 1; ; tries++ {
-		r := c.conn.Ask(ctx, transport.Question{Call: mark, Slot: transport.DutySlot}, nil)
+		r := c.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.DutySlot}, nil)
 		if r.Err == nil || !mayPass(r.Err) || clock.Now() >= until || c.tasks.Retired() {
 			return
 		}

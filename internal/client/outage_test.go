@@ -26,6 +26,11 @@ func (f *fixture) hang() {
 	})
 }
 
+// refuseConnections makes each command fail at once.
+func (f *fixture) refuseConnections() {
+	f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+}
+
 // class is how an error tells its caller what happened.
 type class string
 
@@ -112,7 +117,6 @@ func TestSilence(t *testing.T) {
 				run(t, func(f *fixture) {
 					f.info = driver.Info{Bounded: bounded, Slots: 9}
 					l := f.newLock()
-					f.connect(l)
 					f.hang()
 					r := f.async(func() error { return c.acquire(f, l) })
 					r.ends(c.want, c.at)
@@ -175,7 +179,6 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 				m := f.client()
 				busy, l := new(Lock), f.lock(m, wire.Plain)
 				busy.Init(m, wire.Plain, "busy", "busy")
-				f.connect(l)
 				f.slowly("acquire", 0, commandTimeout-time.Millisecond)
 				first := f.async(func() error { return acquire(f.Context(), busy) })
 				f.took()
@@ -276,7 +279,7 @@ func TestQueriesInAnOutage(t *testing.T) {
 		"ForceUnlock": func(ctx context.Context, l *Lock) error { _, err := l.ForceUnlock(ctx, nil); return err },
 		"IsLocked":    func(ctx context.Context, l *Lock) error { _, err := l.IsLocked(ctx); return err },
 		"TTL":         func(ctx context.Context, l *Lock) error { _, err := l.TTL(ctx); return err },
-		"HoldCount":   func(ctx context.Context, l *Lock) error { _, err := l.HoldCount(ctx, "hold count"); return err },
+		"HoldCount":   func(ctx context.Context, l *Lock) error { _, err := l.HoldCount(ctx); return err },
 	} {
 		run(t, func(f *fixture) {
 			l := f.newLock()

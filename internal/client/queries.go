@@ -24,11 +24,7 @@ func (l *Lock) ForceUnlock(ctx context.Context, from []string) (bool, error) {
 	if err := wire.CheckHolders(from); err != nil {
 		return false, l.wrap(err, op)
 	}
-	line := l.client.table.Lined(&l.h)
-	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), line, from...), forced{l})
-	if line && r.Err.Denied() { // the user has no right to a key of the line
-		r, err = l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), false, from...), forced{l})
-	}
+	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), l.client.table.Lined(&l.h), from...), forced{l})
 	if err != nil {
 		return false, err
 	}
@@ -66,11 +62,12 @@ func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
 }
 
 // HoldCount returns how many acquisitions the context's owner has yet to unlock.
-func (l *Lock) HoldCount(ctx context.Context, op string) (int, error) {
+func (l *Lock) HoldCount(ctx context.Context) (int, error) {
+	const op = "hold count"
 	if err := l.Check(op); err != nil {
 		return 0, err
 	}
-	g := l.client.table.Chosen(&l.h, l.Who(ctx, true), clock.Now())
+	g := l.client.table.Chosen(&l.h, l.Who(ctx), clock.Now())
 	seen, err := l.inspect(ctx, op, g)
 	if err != nil || !seen.held {
 		return 0, err

@@ -5,16 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/report"
 	"github.com/go-rlock/rlock/internal/table"
-	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -25,6 +27,8 @@ type Semaphore struct {
 
 	total int64       // with which the first method sets it up; negative means that none does
 	ready atomic.Bool // whether one did
+
+	lifetime time.Duration // of what it sets up; zero means for good
 }
 
 // Init makes the zero Semaphore a handle on a semaphore, given its kind, the user's name for it and its name in Redis.
@@ -39,12 +43,8 @@ func (s *Semaphore) Total(n int) error {
 	return inRange("a total of", int64(n), 0)
 }
 
-// Configure applies an option of the handle, unless an error was found before.
-func (s *Semaphore) Configure(option func(s *Semaphore) error) {
-	if s.err == nil {
-		s.err = option(s)
-	}
-}
+// ExpireAfter has the semaphore that this handle sets up deleted d later.
+func (s *Semaphore) ExpireAfter(d time.Duration) { s.lifetime = d }
 
 // inRange returns what is wrong with a number of permits that is not from least to the most that a semaphore can have.
 func inRange(what string, n, least int64) error {
@@ -65,20 +65,20 @@ func (s *Semaphore) Check(op string) error {
 
 // Take implements [Member].
 func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
-	var seen *observe.Span
+	var seen *report.Span
 	if s != nil {
 		seen = s.span(ctx, &t)
 	}
-	a, err := s.take(ctx, t, seen)
-	seen.End(heldBy(a), err)
+	h, err := s.take(ctx, t, seen)
+	seen.End(report.Acquired{By: h != nil}, err)
 	if err != nil {
 		return nil, err
 	}
-	return taken{&s.Lock, a}, nil
+	return permits{&s.Lock, h}, nil
 }
 
 // take is Take, for those who may observe it.
-func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
+func (s *Semaphore) take(ctx context.Context, t Terms, seen *report.Span) (*core.Hold, error) {
 	if err := s.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -86,21 +86,126 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*tab
 		return nil, s.wrap(err, t.Op)
 	}
 	w := s.newWait(ctx, &t, s.client.cfg.AckTimeout) // all that follows takes no longer
+	var h *core.Hold
+	err := s.setUpFor(ctx, &t, seen, &w, func() (err error) {
+		h, err = s.contend(ctx, &t, seen, &w)
+		return err
+	})
+	return h, err
+}
+
+// contend acquires permits of a semaphore, as far as it is known to be set up.
+func (s *Semaphore) contend(ctx context.Context, t *Terms, seen *report.Span, w *Wait) (*core.Hold, error) {
+	c := s.client
+	switch {
+	case ctx.Err() != nil:
+		return nil, s.named(EndOf(ctx), t.Op)
+	case c.IsStopping() || !c.tasks.Begin():
+		return nil, s.wrap(fault.ErrClosed, t.Op)
+	}
+	defer c.tasks.End()
+	c.used()
+	waiting, stop := t.waiting(ctx)
+	defer stop()
+	want := core.Terms{
+		Kind: core.Permits, Name: s.h.Name, Key: s.h.Key.Name, Flags: strconv.Itoa(max(t.Permits, 1)), Lease: t.Lease, Renewed: t.Renews(),
+		Single: w.single, SetsUp: w.setsUp, Bound: w.bound, Denied: s.denied, Context: contexts(seen.Context(ctx), seen.Context(waiting)),
+	}
+	if seen != nil { // a nil Span must not become a Witness that is not nil
+		want.Witness = seen
+	}
+	if want.Lease == 0 {
+		want.Lease = c.cfg.Table.WatchdogTimeout
+	}
+	h, out := c.core.Acquire(&want)
+	seen.Saw(out.Seen)
+	switch {
+	case h != nil:
+		return h, nil
+	case out.Err == nil && c.IsStopping() && (ctx.Err() == nil || !out.Last.Refused):
+		out.Err = fault.ErrClosed
+	}
+	return nil, s.refused(ctx, t.Op, out.Last, out.HeldFor, w, out.Err)
+}
+
+// contexts returns that of the caller, or that of the wait: see [core.Terms].
+func contexts(caller, waiting context.Context) func(known bool) context.Context {
+	return func(known bool) context.Context {
+		if known {
+			return waiting
+		}
+		return caller
+	}
+}
+
+// denied adds to an error of Redis which right to look for.
+func (l *Lock) denied(err error) error {
+	if f := (*fault.Error)(nil); errors.As(err, &f) {
+		return l.h.Of(f)
+	}
+	return err
+}
+
+// permits is the Held of permits.
+type permits struct {
+	lock *Lock
+	*core.Hold
+}
+
+var _ Held = permits{}
+
+// Locks implements [Held].
+func (p permits) Locks() []*Lock { return []*Lock{p.lock} }
+
+// OwnerOf implements [Held]. Permits have no owner.
+func (permits) OwnerOf(table.Key) *owner.Owner { return nil }
+
+// Unlock implements [Held].
+func (p permits) Unlock(ctx context.Context) error { return p.lock.wrap(p.Hold.Unlock(ctx), "unlock") }
+
+// Extend implements [Held].
+func (p permits) Extend(ctx context.Context, d time.Duration) error {
+	const op = "extend"
+	l := p.lock
+	switch {
+	case ctx.Err() != nil && p.Err() == nil:
+		return l.wrap(EndOf(ctx), op)
+	case !l.client.tasks.Begin():
+		return l.wrap(cmp.Or(p.Err(), fault.ErrClosed), op)
+	}
+	defer l.client.tasks.End()
+	sent := clock.Now()
+	failed, over := p.Hold.Extend(ctx, d)
+	if over != nil {
+		return l.wrap(over, op)
+	}
+	return l.failed(ctx, op, failed, outcome.Since(sent))
+}
+
+// Part implements [Held].
+func (p permits) Part(m Member) Held {
+	if l, ok := m.(*Lock); ok && l.ID() == p.lock.ID() {
+		return p
+	}
+	return nil
+}
+
+// setUpFor calls what acquires permits. If the handle has a total, it sets the semaphore up before, and again if it is gone.
+func (s *Semaphore) setUpFor(ctx context.Context, t *Terms, seen *report.Span, w *Wait, acquire func() error) error {
 	if s.total < 0 {
-		return s.acquire(ctx, t, seen, &w)
+		return acquire()
 	}
 	start, wait, tried := clock.Now(), t.Wait, false
 	for w.setsUp = true; ; {
-		if err := s.prepareWithin(ctx, t.Op, seen, &w); err != nil {
-			return nil, err
+		if err := s.prepareWithin(ctx, t.Op, seen, w); err != nil {
+			return err
 		}
 		if !t.Single() && t.Limited {
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
-		a, err := s.acquire(ctx, t, seen, &w)
-		// The context is asked last: it may panic, and so lose a permit that is acquired.
+		err := acquire()
 		if !errors.Is(err, fault.ErrNoPermits) || tried || w.bound != 0 && clock.Now() >= w.bound || ctx.Err() != nil {
-			return a, err
+			return err
 		}
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
 		w.known.NotSetUp()
@@ -111,15 +216,15 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*tab
 func (s *Semaphore) calls() wire.Semaphore { return wire.NewSemaphore(s.Names()) }
 
 // TrySetPermits sets the semaphore up unless somebody has: see the root package.
-func (s *Semaphore) TrySetPermits(ctx context.Context, n int, lifetime time.Duration, invalid error) (bool, error) {
+func (s *Semaphore) TrySetPermits(ctx context.Context, n int) (bool, error) {
 	const op = "try set permits"
 	if err := s.Check(op); err != nil {
 		return false, err
 	}
-	if err := cmp.Or(invalid, inRange("a total of", int64(n), 0)); err != nil {
+	if err := inRange("a total of", int64(n), 0); err != nil {
 		return false, s.wrap(err, op)
 	}
-	before, err := s.setUp(ctx, op, int64(n), lifetime)
+	before, err := s.setUp(ctx, op, int64(n))
 	return err == nil && before < 0, err
 }
 
@@ -145,18 +250,6 @@ func (s *Semaphore) AddPermits(ctx context.Context, more int) error {
 		return s.wrap(err, op)
 	}
 	return s.add(ctx, op, more)
-}
-
-// GiveMore gives a plain semaphore permits that no hold has: see the root package.
-func (s *Semaphore) GiveMore(ctx context.Context, n int) error {
-	const op = "release"
-	if err := s.Check(op); err != nil {
-		return err
-	}
-	if err := inRange("a release of", int64(n), 1); err != nil {
-		return s.wrap(err, op)
-	}
-	return s.add(ctx, op, n)
 }
 
 // Drain takes all free permits of a plain semaphore, and returns how many there were: see the root package.
@@ -185,10 +278,23 @@ func (s *Semaphore) add(ctx context.Context, op string, more int) error {
 func (s *Semaphore) change(ctx context.Context, op string, call func(number int64) wire.Call) error {
 	fits, err := s.once(ctx, op, s.calls().Mark, call)
 	if err == nil && fits == 0 {
-		err = s.wrap(fmt.Errorf("%w: the permits in all, or those that are free, would be out of range [%d, %d]", fault.ErrInvalidOption, -wire.MaxPermits, wire.MaxPermits), op)
+		err = s.wrap(errPermitsRange, op)
+	}
+	if err == nil {
+		s.serve()
 	}
 	return err
 }
+
+// serve gives those who wait what a call may have made free. The script of the call tells only those who know of no line.
+func (s *Semaphore) serve() {
+	if s.h.Kind == wire.Permit {
+		s.client.core.Serve(s.h.Key.Name)
+	}
+}
+
+var errPermitsRange = fmt.Errorf("%w: the permits in all, or those that are free, would be out of range [%d, %d]",
+	fault.ErrInvalidOption, -wire.MaxPermits, wire.MaxPermits)
 
 // Counts returns how many permits are free, and how many are out: see the root package.
 func (s *Semaphore) Counts(ctx context.Context, op string) (free, out int64, err error) {
@@ -202,25 +308,7 @@ func (s *Semaphore) Counts(ctx context.Context, op string) (free, out int64, err
 	if err != nil {
 		return 0, 0, err
 	}
-	if s.h.Kind.Lasting {
-		s.client.audit(&s.h)
-	}
 	return r.List[0], r.List[1], nil
-}
-
-// audit has the client give back permits without leases that Redis takes for its own, and that it does not have. It does not wait for
-// that.
-func (c *Client) audit(h *table.Handle) {
-	call, due := c.table.Audit(h, clock.Now())
-	if !due {
-		return
-	}
-	c.Background(func() {
-		r := c.conn.Ask(context.Background(), transport.Question{Call: call, Slot: transport.DutySlot}, nil)
-		var n notice.List
-		c.table.Audited(h, r, clock.Now(), &n)
-		n.Deliver(c)
-	})
 }
 
 // Release gives permits back by their ids, all or none: see the root package.
@@ -236,6 +324,9 @@ func (s *Semaphore) Release(ctx context.Context, texts []string) error {
 	done, err := s.once(ctx, op, s.calls().Mark, func(number int64) wire.Call { return s.calls().GiveBack(number, ids) })
 	if err == nil && done == 0 {
 		return s.named(fault.ErrUnknownPermit, op)
+	}
+	if err == nil {
+		s.serve()
 	}
 	return err
 }
@@ -260,38 +351,6 @@ func parseIDs(texts []string) ([]string, error) {
 	return ids, nil
 }
 
-// Extend sets the lease of a permit, and reports whether it is out: see the root package. invalid is what is wrong with d, or nil.
-func (s *Semaphore) Extend(ctx context.Context, id string, d time.Duration, invalid error) (bool, error) {
-	left, err := s.lease(ctx, "extend", id, d, invalid)
-	return err == nil && left != wire.NoKey, err
-}
-
-// LeaseOf returns how long the lease of a permit still runs: see the root package.
-func (s *Semaphore) LeaseOf(ctx context.Context, id string) (time.Duration, error) {
-	const op = "lease of"
-	left, err := s.lease(ctx, op, id, 0, nil)
-	switch {
-	case err != nil:
-		return 0, err
-	case left == wire.NoKey:
-		return 0, s.named(fault.ErrUnknownPermit, op)
-	}
-	return time.Duration(left) * time.Millisecond, nil
-}
-
-// lease asks for the lease of a permit in ms, and sets it before unless d is zero.
-func (s *Semaphore) lease(ctx context.Context, op, text string, d time.Duration, invalid error) (int64, error) {
-	if err := s.Check(op); err != nil {
-		return 0, err
-	}
-	id, err := wire.ParsePermitID(text)
-	if err = cmp.Or(invalid, err); err != nil {
-		return 0, s.wrap(err, op)
-	}
-	r, err := s.query(ctx, op, s.calls().Lease(id, d), nil)
-	return r.N, err
-}
-
 // Delete deletes the semaphore: see the root package.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 	const op = "delete"
@@ -308,13 +367,23 @@ func (l *Lock) once(ctx context.Context, op string, mark, call func(number int64
 	if ctx.Err() != nil {
 		return 0, l.named(EndOf(ctx), op)
 	}
-	if !c.tasks.Begin() {
+	number := c.table.Number()
+	return l.counts(ctx, op, &Wait{client: c, brief: true}, call(number), mark(number))
+}
+
+// counts sends a call that counts once, and returns its reply.
+func (l *Lock) counts(ctx context.Context, op string, w *Wait, call, mark wire.Call) (int64, error) {
+	c := l.client
+	if c.tasks.Begin() {
+		defer c.tasks.End()
+	} else if w.lasts == 0 {
 		return 0, l.wrap(fault.ErrClosed, op)
 	}
-	defer c.tasks.End()
-	w, number := Wait{client: c, name: l.h.Name, brief: true}, c.table.Number()
-	r := c.once(ctx, call(number), mark(number), &w)
+	r := c.once(ctx, call, mark, w)
 	err := l.failed(ctx, op, r.Err, w.known)
+	if w.lasts != 0 && r.Err != nil {
+		err = l.wrap(r.Err, op) // that the client is closed is not why
+	}
 	if ctx.Err() != nil && r.Err != nil && r.Err.Replied() && mayPass(r.Err) {
 		err = l.named(WithEnd(ctx, l.explained(r.Err)), op)
 	}

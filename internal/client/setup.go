@@ -8,14 +8,14 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/report"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // prepareWithin is [Semaphore.prepare] for an acquisition, within its wait. A single attempt sends one command. Any other waits until Redis
 // answers, or until the bound.
-func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.Span, w *Wait) error {
+func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *report.Span, w *Wait) error {
 	c := s.client
 	switch {
 	case s.ready.Load():
@@ -28,7 +28,7 @@ func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.
 	defer c.tasks.End()
 	var end time.Time
 	if w.bound != 0 {
-		end = w.bound.Add(-c.cfg.AckTimeout).Time() // no replica acknowledges a set-up
+		end = w.bound.Add(-w.acks).Time() // no replica acknowledges a set-up
 	}
 	bounded, stop := Until(ctx, end)
 	defer stop()
@@ -37,20 +37,19 @@ func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.
 		seen.Saw(notice.Seen{Slept: w.slept})
 		w.End()
 	}()
-	for start := clock.Now(); !s.ready.Load(); {
+	for !s.ready.Load() {
 		number := c.table.Number()
-		r := c.once(seen.Context(bounded), s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), w)
+		r := c.once(seen.Context(bounded), s.calls().SetUp(number, s.total, s.lifetime), s.calls().Mark(number), w)
 		switch {
 		case r.Err == nil:
 			s.noteSetUp(r.N)
+			s.servesNew(r.N)
 		case bounded.Err() != nil:
 			return s.named(s.ended(ctx, w.known.At(clock.Now(), c.cfg.Table.Floor()), 0), op)
 		case c.IsStopping():
 			return s.wrap(fault.ErrClosed, op)
 		case w.single || !mayPass(r.Err):
 			return s.wrap(r.Err, op)
-		default:
-			w.GoesOn(start, false, r.Err)
 		}
 	}
 	return nil
@@ -61,7 +60,7 @@ func (s *Semaphore) prepare(ctx context.Context, op string) error {
 	if s.total < 0 || s.ready.Load() {
 		return nil
 	}
-	before, err := s.setUp(ctx, op, s.total, 0)
+	before, err := s.setUp(ctx, op, s.total)
 	if err != nil {
 		return err
 	}
@@ -71,13 +70,24 @@ func (s *Semaphore) prepare(ctx context.Context, op string) error {
 
 // noteSetUp notes that the semaphore is set up, and how many permits there were before it was set up.
 func (s *Semaphore) noteSetUp(before int64) {
-	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
+	known := s.h.Kind == wire.Permit // how many permits there are in all, out and free
 	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
 		s.Log(notice.LogOtherTotal, fmt.Errorf("it has %d permits, and the Total is %d", before, s.total))
 	}
 }
 
 // setUp sets the semaphore up, and returns how many permits it had before. A negative number means that nobody had set it up.
-func (s *Semaphore) setUp(ctx context.Context, op string, total int64, lifetime time.Duration) (before int64, err error) {
-	return s.once(ctx, op, s.calls().Mark, func(number int64) wire.Call { return s.calls().SetUp(number, total, lifetime) })
+func (s *Semaphore) setUp(ctx context.Context, op string, total int64) (before int64, err error) {
+	before, err = s.once(ctx, op, s.calls().Mark, func(number int64) wire.Call { return s.calls().SetUp(number, total, s.lifetime) })
+	if err == nil {
+		s.servesNew(before)
+	}
+	return before, err
+}
+
+// servesNew serves those who wait for a semaphore that was just set up.
+func (s *Semaphore) servesNew(before int64) {
+	if before < 0 {
+		s.serve()
+	}
 }

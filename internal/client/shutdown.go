@@ -20,13 +20,15 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	var n notice.List
-	drained := c.table.Stop(&n)
+	drained := []<-chan struct{}{c.table.Stop(&n), c.core.Stop(&n, fault.ErrClosed)}
 	c.wakeAll()
 	n.Deliver(c)
-	select {
-	case <-drained:
-	case <-ctx.Done():
-	case <-c.tasks.Closed():
+	for _, one := range drained {
+		select {
+		case <-one:
+		case <-ctx.Done():
+		case <-c.tasks.Closed():
+		}
 	}
 	why := fault.ErrClosed
 	if ctx.Err() != nil {

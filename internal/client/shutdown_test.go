@@ -242,7 +242,6 @@ func TestReentryInTroubleDuringShutdown(t *testing.T) {
 func TestShutdownDoesNotWait(t *testing.T) {
 	for what, end := range map[string]func(f *fixture, h *Hold){
 		"for a lost lock":           func(f *fixture, _ *Hold) { f.drop() },
-		"for a leaked lock":         func(_ *fixture, h *Hold) { h.of.Leak() },
 		"for a lease that runs out": func(*fixture, *Hold) {},
 	} {
 		t.Run(what, func(t *testing.T) {

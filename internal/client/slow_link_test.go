@@ -32,6 +32,7 @@ func TestALeaseThatIsTooShortForTheLink(t *testing.T) {
 					}
 					require.ErrorIs(f, err, fault.ErrUnavailable)
 					require.ErrorIs(f, err, fault.ErrLate)
+					require.ErrorContains(f, err, "a lease of 100ms is too short for a round trip of "+trip.String())
 					time.Sleep(time.Second)
 					require.Less(f, len(f.took()), 600, "it pauses")
 					f.free()

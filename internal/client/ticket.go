@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
@@ -27,7 +27,6 @@ func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
 	if !ok {
 		return "", &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), What: descriptionOf(h.of), Err: errNoExport}
 	}
-	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	ticket, err := of.lock.export(ctx, of.Acquisition, &t)
 	return ticket, of.lock.wrap(err, t.Op)
 }
@@ -52,7 +51,10 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 	var x table.Exit
 	var n notice.List
 	began := clock.Now()
-	spared, done := sparing(ctx)
+	var lent driver.Lent // the goroutine of an AfterFunc may look at its context late
+	lent.Lend(ctx)
+	defer lent.End()
+	spared, done := sparing(&lent)
 	defer done()
 	err := l.client.exit(spared, &x, l.client.table.Export(&x, a, t.Lease, spared, began, &n), &n)
 	var failed *fault.Error
@@ -71,7 +73,6 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 // call the function once it no longer needs the context.
 func sparing(ctx context.Context) (context.Context, func()) {
 	spared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx = Calm(ctx)
 	stop := context.AfterFunc(ctx, func() {
 		if why := context.Cause(ctx); !errors.Is(why, fault.ErrExported) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			cancel(why)

@@ -11,27 +11,27 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
-// traced is a driver that keeps the context of each command.
+// traced is a driver that keeps what the context of each command has of the observer.
 type traced struct {
 	*client
 
 	mu   sync.Mutex
-	seen []context.Context // these tests look at their values
+	seen []any
 }
 
 func (d *traced) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
 	d.mu.Lock()
-	d.seen = append(d.seen, ctx)
+	d.seen = append(d.seen, ctx.Value(spanKey{}))
 	d.mu.Unlock()
 	return d.client.Run(ctx, at, c)
 }
 
-// contexts returns the contexts of the commands so far.
-func (d *traced) contexts() []context.Context {
+// spans returns what the contexts of the commands so far had.
+func (d *traced) spans() []any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.seen
@@ -39,17 +39,17 @@ func (d *traced) contexts() []context.Context {
 
 // span is an observer that adds a value to the contexts of acquisitions, and keeps how they ended.
 type span struct {
-	events
+	observe.Base
 
-	ended []observe.Result
+	ended []observe.AcquireEnd
 }
 
 type spanKey struct{}
 
-func (s *span) Start(ctx context.Context, _ observe.Started) context.Context {
+func (s *span) AcquireStart(ctx context.Context, _ observe.AcquireStart) context.Context {
 	return context.WithValue(ctx, spanKey{}, s)
 }
-func (s *span) End(_ context.Context, r observe.Result) { s.ended = append(s.ended, r) }
+func (s *span) AcquireEnd(_ context.Context, r observe.AcquireEnd) { s.ended = append(s.ended, r) }
 
 // everyWait runs a test for each method that waits for Redis: of a lock, of a semaphore that the method sets up, and of a latch.
 func everyWait(t *testing.T, test func(f *fixture, d *traced, s *span, call func(ctx context.Context, t Terms) error)) {
@@ -81,7 +81,6 @@ func everyWait(t *testing.T, test func(f *fixture, d *traced, s *span, call func
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			runLine(t, func(f *fixture) {
-				f.info.Dials = new(driver.Dials)
 				s, d := new(span), &traced{client: &client{server: f.server, info: f.info}}
 				f.drivers = append(f.drivers, d.client)
 				cfg := testConfig()
@@ -98,23 +97,6 @@ func everyWait(t *testing.T, test func(f *fixture, d *traced, s *span, call func
 			})
 		})
 	}
-}
-
-func TestEveryWaitTellsASilenceInTime(t *testing.T) {
-	t.Parallel()
-	everyWait(t, func(f *fixture, _ *traced, _ *span, call func(ctx context.Context, t Terms) error) {
-		ctx, cancel := context.WithCancel(f.Context())
-		f.refuseConnections()
-		waits := f.async(func() error { return call(ctx, Terms{}) })
-		f.until(commandTimeout - time.Millisecond)
-		f.warned(0)
-		f.until(commandTimeout + time.Second + jitter) // the longest pause between two questions
-		f.warned(1)
-		f.until(3 * commandTimeout)
-		f.warned(0)
-		cancel()
-		waits.failed(fault.ErrUnavailable, 3*commandTimeout)
-	})
 }
 
 func TestEveryWaitIsCounted(t *testing.T) {
@@ -137,23 +119,10 @@ func TestTheCommandsOfEveryWaitHaveTheValuesOfItsObservers(t *testing.T) {
 	everyWait(t, func(f *fixture, d *traced, s *span, call func(ctx context.Context, t Terms) error) {
 		f.refuseConnections()
 		require.ErrorIs(f, call(f.Context(), Terms{Limited: true}), fault.ErrUnavailable)
-		require.NotEmpty(f, d.contexts())
-		for _, ctx := range d.contexts() {
-			require.Same(f, s, ctx.Value(spanKey{}))
+		require.NotEmpty(f, d.spans())
+		for _, of := range d.spans() {
+			require.Same(f, s, of)
 		}
-	})
-}
-
-func TestEverySingleAttemptMayConnectFirst(t *testing.T) {
-	t.Parallel()
-	everyWait(t, func(f *fixture, _ *traced, _ *span, call func(ctx context.Context, t Terms) error) {
-		f.instead(func(string, func() wire.Reply) wire.Reply {
-			f.info.Dials.Begin()(true) // a server that accepts connections, and hangs
-			time.Sleep(commandTimeout)
-			return network()
-		})
-		f.async(func() error { return call(f.Context(), Terms{Limited: true}) }).ends(unavailable, 2*floor)
-		f.async(func() error { return call(f.Context(), Terms{Limited: true}) }).ends(unavailable, 3*floor)
 	})
 }
 
@@ -162,7 +131,7 @@ func TestAFailureBeforeTheSetUpIsForgotten(t *testing.T) {
 	t.Parallel()
 	runLine(t, func(f *fixture) {
 		s := new(Semaphore)
-		s.Init(f.client(), wire.PlainPermit, name, name)
+		s.Init(f.client(), wire.Permit, name, name)
 		require.NoError(f, s.Total(1))
 		loads := true
 		f.instead(func(command string, run func() wire.Reply) wire.Reply {
@@ -184,33 +153,6 @@ func TestAFailureBeforeTheSetUpIsForgotten(t *testing.T) {
 		<-r.done
 		require.ErrorIs(f, r.err, context.Canceled)
 		require.Equal(f, neither, f.classOf(r.err), "%v", r.err)
-		f.instead(nil)
-		f.until(time.Minute)
-	})
-}
-
-// The answer to a set-up ends a silence, although the acquisition after it may meet another one.
-func TestASetUpEndsASilence(t *testing.T) {
-	t.Parallel()
-	runLine(t, func(f *fixture) {
-		s := new(Semaphore)
-		s.Init(f.client(), wire.PlainPermit, name, name)
-		require.NoError(f, s.Total(1))
-		const works = 3 * time.Second
-		f.instead(func(command string, run func() wire.Reply) wire.Reply {
-			if command == "set up" && time.Since(f.start) >= works {
-				return run()
-			}
-			return network()
-		})
-		ctx, cancel := context.WithCancel(f.Context())
-		r := f.async(func() error { _, err := s.Take(ctx, Terms{Op: "acquire"}); return err })
-		f.until(works + commandTimeout - time.Millisecond)
-		f.warned(0)
-		f.until(works + commandTimeout + 2*(time.Second+jitter)) // the longest pauses before the set-up, and between two questions
-		f.warned(1)
-		cancel()
-		<-r.done
 		f.instead(nil)
 		f.until(time.Minute)
 	})

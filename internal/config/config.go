@@ -19,13 +19,28 @@ type Config struct {
 	BatchSize       int           // how many locks one renewal names
 	HandOvers       int           // how many local hand-overs may follow each other; zero means none
 	HandOverTime    time.Duration // for how long they may; zero means not at all
-	Lazy            bool          // local hand-overs may skip Redis
 	StandBack       time.Duration // for how long this process leaves the lock to others after a public release
+	Crowd           int           // how many calls go out to a node by themselves at a time; negative means that none are gathered
 	Acks            bool          // acquisitions wait for replicas
 	Cluster         bool          // the receivers of a message at other nodes are not known
 
 	// Random returns a duration of at least 0 and below d. Nil means the default source.
 	Random func(d time.Duration) time.Duration
+}
+
+// Default returns what applies unless an option says otherwise.
+func Default() Config {
+	return Config{
+		WatchdogTimeout: 30 * time.Second,
+		CommandTimeout:  5 * time.Second,
+		PollInterval:    5 * time.Second,
+		FairWait:        time.Minute,
+		BatchSize:       100,
+		HandOvers:       32,
+		HandOverTime:    5 * time.Millisecond,
+		StandBack:       2 * time.Millisecond,
+		Crowd:           6,
+	}
 }
 
 // Retry returns the pause before the next try, after a number of failures in a row.
@@ -66,13 +81,20 @@ func (c *Config) Poll() time.Duration {
 	return c.PollInterval - random(min(c.PollInterval/10, 20*time.Millisecond)+1)
 }
 
+// Stretch returns the pause of a waiter in a line after so many polls that no message caused: first, and twice as long after each poll, up to
+// 30 s. A client that waits for many names asks for a thousand a second at most, and for each before Redis forgets its line.
+func (c *Config) Stretch(first time.Duration, polls, names int) time.Duration {
+	const longest = 30 * time.Second
+	pause := longest
+	if polls < 4 {
+		pause = min(min(first, c.PollInterval)<<polls, longest)
+	}
+	return max(pause, min(time.Duration(names)*time.Millisecond, 2*time.Minute))
+}
+
 // Refresh returns the longest time from one attempt of a waiter in a queue in Redis to the next. It bounds the wait for a reply,
 // too.
 func (c *Config) Refresh() time.Duration { return c.FairWait / 3 }
-
-// Receipt returns for how long Redis keeps the receipts of permits without leases, unless they are renewed. A hold whose receipt
-// is gone gives nothing back, so it is longer than an outage.
-func (c *Config) Receipt() time.Duration { return 24 * time.Hour }
 
 // Memory returns for how long Redis remembers a call that counts once. The call is repeated for a command timeout, and its last
 // command may be on its way for some time after that.

@@ -21,6 +21,12 @@ func TestPausesFollowFromTheOptions(t *testing.T) {
 	require.Equal(t, time.Second, c.Rest(time.Hour, false))
 	require.Equal(t, 200*time.Millisecond, c.Rest(time.Hour, true))
 	require.Equal(t, time.Millisecond, c.Rest(0, false), "at least a millisecond")
+	c.PollInterval = 5 * time.Second
+	for polls, seconds := range []int{3, 6, 12, 24, 30, 30} {
+		require.Equal(t, time.Duration(seconds)*time.Second, c.Stretch(3*time.Second, polls, 1000))
+	}
+	require.Equal(t, 100*time.Second, c.Stretch(3*time.Second, 0, 100_000))
+	require.Equal(t, 2*time.Minute, c.Stretch(3*time.Second, 9, 1_000_000))
 	require.Equal(t, 2*time.Minute, Tombstone(time.Second))
 	require.Equal(t, time.Hour, Tombstone(time.Hour))
 }

@@ -92,19 +92,12 @@ type Info struct {
 	Spare int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
-	// Dials is what it knows of connections that are made. Nil means nothing.
-	Dials *Dials
 }
 
-// Acks is how many replicas must acknowledge a call, and within which time. A pipeline has its own, which has the replies when it is over.
+// Acks is how many replicas must acknowledge a call, and within which time.
 type Acks struct {
 	Replicas int // zero sends no WAIT; negative means all, which is for the transport alone
 	Timeout  time.Duration
-	Asks     bool // sends INFO replication behind all
-
-	Acked   int          // how many have acknowledged the last call; negative if Redis refused WAIT
-	Info    string       // the reply to INFO replication
-	InfoErr *fault.Error // why there is none
 }
 
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.

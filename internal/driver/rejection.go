@@ -21,7 +21,7 @@ var stalePrefixes = []string{"MOVED ", "ASK ", "READONLY", "CLUSTERDOWN", "MASTE
 // cluster, a redirection is temporary: the client library stopped following redirections, and its topology is being refreshed.
 func Rejected(err error, text string, cluster bool) *fault.Error {
 	f := &fault.Error{Fate: fault.Rejected, Code: code(text), Err: err, Stale: begins(text, stalePrefixes)}
-	if brokeOff(text) {
+	if brokeOff(text) || deniedInScript(text) {
 		f.Fate = fault.Partial
 	}
 	f.Transient = begins(text, transientPrefixes) || brokeOff(text) || cluster && begins(text, []string{"MOVED ", "ASK "})
@@ -75,9 +75,11 @@ func hasPrefix(text, prefix string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(text, "ERR "), prefix)
 }
 
-// deniedInScript is how servers begin the error of a command inside a script that the user has no right to, where they do not say
-// NOPERM: Redis 7.0 so, Redis 6.2 with the place in the script before it, and since 7.2 as an "ACL failure in script".
-const deniedInScript = "The user executing the script can't "
+// deniedInScript reports whether a server's error is that of a command inside a script to which the user has no right: as Redis 7.0 says
+// it, as Redis 6.2 does, with the place in the script before it, or as all do since 7.2.
+func deniedInScript(text string) bool {
+	return strings.Contains(text, "The user executing the script can't ") || strings.Contains(text, "ACL failure in script")
+}
 
 // code returns the [fault.Error.Code] of a server's error.
 func code(text string) string {
@@ -91,8 +93,7 @@ func code(text string) string {
 	}
 	first, _, _ := strings.Cut(text, " ")
 	switch {
-	case strings.HasPrefix(text, deniedInScript), fromScript && strings.Contains(text, deniedInScript),
-		strings.HasPrefix(text, "ACL failure in script"):
+	case deniedInScript(text):
 		return "NOPERM"
 	case strings.HasPrefix(text, "AUTH <password> called"), strings.HasPrefix(text, "Client sent AUTH"):
 		return "WRONGPASS" // the server has no password at all

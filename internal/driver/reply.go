@@ -41,18 +41,13 @@ func Failed(err *fault.Error) wire.Reply { return wire.Reply{N: -1, Err: err} }
 // Waits reports whether WAIT follows each call. After nil, nothing does.
 func (a *Acks) Waits() bool { return a != nil && a.Replicas > 0 }
 
-// SendsInfo reports whether INFO replication follows all calls.
-func (a *Acks) SendsInfo() bool { return a != nil && a.Asks }
-
 // Acknowledged returns the outcome of a call that was granted, given the reply to the WAIT behind it: how many replicas have it, or an
 // error.
 func (a *Acks) Acknowledged(r wire.Reply, replicas int64, err *fault.Error) wire.Reply {
-	a.Acked = int(replicas)
 	switch {
 	case err != nil && !err.Replied():
 		return Failed(err) // it is not known whether replicas have it, so the call is sent again
 	case err != nil:
-		a.Acked = -1
 		r.Err = Unreplicated(err, "Redis refuses WAIT")
 	case replicas < int64(a.Replicas):
 		r.Err = Unreplicated(nil, "%d of %d replicas within %v", replicas, a.Replicas, a.Timeout)

@@ -59,20 +59,14 @@ var (
 
 // The cases of ErrNotHeld.
 var (
-	// ErrNeverLocked is the error of an unlock by an owner, or through a handle, that has not locked.
-	ErrNeverLocked = fmt.Errorf("%w: never locked by this owner or through this handle", ErrNotHeld)
+	// ErrNotLocked is the error of an unlock that finds nothing to end.
+	ErrNotLocked = fmt.Errorf("%w: nothing to unlock for this owner, or through this handle", ErrNotHeld)
 
-	// ErrUnlockedAlready is the error of a second unlock.
+	// ErrUnlockedAlready is the error of a second unlock of a hold.
 	ErrUnlockedAlready = fmt.Errorf("%w: unlocked already", ErrNotHeld)
 
 	// ErrExported is the error of a hold that Export ended, also if it returned no ticket.
 	ErrExported = fmt.Errorf("%w: ended by Export", ErrNotHeld)
-
-	// ErrTakenByHold is the error of an unlock through a handle of what only a Hold or Do unlocks.
-	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do; its Hold unlocks it", ErrNotHeld)
-
-	// ErrOtherHandle is the error of an unlock without an owner of what another handle locked without an owner.
-	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner; unlock through that handle, or lock with WithOwner", ErrNotHeld)
 
 	// ErrUnknownPermit is the error of a permit that Redis does not have: given back already, taken back, or never handed out.
 	ErrUnknownPermit = fmt.Errorf("%w: the permit is not taken, or its lease is over", ErrNotHeld)
@@ -100,6 +94,9 @@ func Sentinel(err error) bool {
 	}
 	return false
 }
+
+// LibraryClosed returns the error of a command whose client library is closed. It matches ErrClosed, because nothing can be sent any more.
+func LibraryClosed(err error) error { return fmt.Errorf("%w: %w", ErrClosed, err) }
 
 // Unavailable returns an error that matches ErrUnavailable and wraps the reason.
 func Unavailable(why error) error { return unavailable{why} }
@@ -213,4 +210,9 @@ func (e *OpError) Unwrap() error { return e.Err }
 func Named(err error) bool {
 	var op *OpError
 	return errors.As(err, &op)
+}
+
+// LeaseTooShort returns the [ErrLate] of a lease that was nearly over when its reply came.
+func LeaseTooShort(lease, took time.Duration) error {
+	return fmt.Errorf("%w: a lease of %v is too short for a round trip of %v, ask for a longer one", ErrLate, lease, took.Round(100*time.Microsecond))
 }

@@ -5,7 +5,6 @@ package fault
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"unicode"
 )
@@ -124,39 +123,5 @@ func (e *Error) OfServer() bool {
 	return e != nil && e.Code != "" && !e.WrongType() && (strings.EqualFold(e.Code, "unknown") || e.Code == strings.ToUpper(e.Code))
 }
 
-// KeyDenied reports whether Redis refuses a command because the user may not touch one of its keys. Nothing was executed then. It
-// reports false for nil.
-func (e *Error) KeyDenied() bool {
-	if !e.Denied() {
-		return false
-	}
-	text := e.Err.Error()
-	inScript := strings.Contains(text, " script") // which has executed something
-
-	return !inScript && (strings.Contains(text, "access a key") || strings.Contains(text, "one of the keys")) // since Redis 7.2, and before
-}
-
 // TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.
 func (e *Error) TimedOut() bool { return e != nil && e.Fate == Left && errors.Is(e.Err, ErrNoAnswer) }
-
-// Panicked returns a panic of code of the user as an error, with the stack of the goroutine that recovers it. Only the log shows that.
-func Panicked(p any) error { return &panicked{p, debug.Stack()} }
-
-// panicked is a recovered panic.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-// Error returns the value of the panic.
-func (p *panicked) Error() string {
-	return fmt.Sprintf("panic in code of the application: %v", p.value)
-}
-
-// Stack returns where an error was recovered from a panic, or nil.
-func Stack(err error) []byte {
-	if p := (*panicked)(nil); errors.As(err, &p) {
-		return p.stack
-	}
-	return nil
-}

@@ -38,21 +38,6 @@ func TestFates(t *testing.T) {
 	require.EqualError(t, wrong, "EOF")
 }
 
-func TestKeyDenied(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]bool{
-		"NOPERM No permissions to access a key":                                                                             true,
-		"NOPERM this user has no permissions to access one of the keys used as arguments":                                   true,
-		"NOPERM User monkey has no permissions to run the 'incrby' command":                                                 false,
-		"NOPERM this user has no permissions to access one of the channels used as arguments":                               false,
-		"ERR ACL failure in script: No permissions to access a key script: 62, on @user_script:1.":                          false,
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script": false,
-	} {
-		require.Equal(t, want, (&fault.Error{Code: "NOPERM", Err: errors.New(text)}).KeyDenied(), text)
-	}
-	require.False(t, (*fault.Error)(nil).KeyDenied())
-}
-
 func TestWhatAnErrorOfRedisIsAbout(t *testing.T) {
 	t.Parallel()
 	denied := &fault.Error{Code: "NOPERM", Err: errors.New("NOPERM no")}

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,298 +10,323 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/report"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
+// acquisition is one acquisition of a group. It lasts while enough members are held.
 type acquisition struct {
-	conditions
-	ending
+	group  *Group
+	owner  *owner.Owner // of the members that were not re-entered
+	seen   *report.Span
+	closed atomic.Bool   // unlocked, or given up
+	over   chan struct{} // closed at the end
 
-	group *Group
-	seen  *observe.Span // nil means that nobody observes it
-	said  *account
-
-	mu      sync.Mutex
-	members []membership  // as in group.members
-	changed chan struct{} // has a token when a member has replied
-	stop    func()        // ends the waits for members of a red lock; nil means that there are none
-	timer   *time.Timer   // asks again for the members that are not held; nil means that they are not asked again
-
-	deadline time.Time   // the latest one that was returned
-	begun    bool        // enough members were held, once
-	why      error       // it is over; nil means that it is not
-	stopping bool        // the client of a member shuts down: the context has ended, although the acquisition may not be over
-	closed   atomic.Bool // unlocked, or being unlocked, or given up; others may read it without mu
+	mu        sync.Mutex
+	members   []membership // as in group.members
+	begun     bool         // enough members were held, once
+	reentered bool         // by an owner that had enough of them
+	why       error        // it is over; nil means that it is not
+	tell      context.CancelCauseFunc
+	stopping  bool // the client of a member shuts down: the context ends, although the hold may not be over
 }
 
-// conditions are those under which an acquisition was made. They do not change.
-type conditions struct {
-	as       [][]owner.Who // for whom the locks of each member are acquired
-	owner    *owner.Owner  // whose unlock ends it
-	by       *atomic.Bool  // the flag of the hold that made it that owner's, or nil
-	plain    bool          // made without an owner in the context
-	renewed  bool          // members that are not held are asked again
-	lease    time.Duration // of the members; zero means the watchdog timeout of their clients
-	again    bool          // a red lock has acquired it again, as a member
-	reenters bool          // a client shut down before any member was asked, so its members are re-entered or not held
+// part is an acquisition of one lock.
+type part interface {
+	client.Held
+	// Reentered reports whether its owner had the lock already.
+	Reentered() bool
+	// Loss returns how it was lost, once it is over.
+	Loss() lease.Loss
 }
 
-// membership is what an acquisition knows about one member of its group.
+// membership is what an acquisition knows of one member.
 type membership struct {
-	held    client.Held   // nil means not held
-	since   clock.Instant // when it joined an acquisition that was held by then; zero means before
-	weighed client.Held   // the lost member whose loss need not be weighed again
-	err     error         // why it is not held
-	asked   bool          // it has been asked and has not replied
-	had     bool          // the owner held it before any was asked; false if nobody observes the acquisition
+	part                // nil means not held
+	since clock.Instant // when it joined what was held by then; zero means before
 }
 
-// ending says who is told of the end of an acquisition, and what. The acquisition's mutex guards it.
-type ending struct {
-	over      chan struct{} // nil means that nobody has asked for it
-	cancel    context.CancelCauseFunc
-	quiet     bool // an outer group logs a loss
-	witnessed bool // the observers are told
-	leaked    bool // it was given up because the program cannot unlock it any more
-}
+// live reports whether a member is held now.
+func (m *membership) live() bool { return m.part != nil && m.Err() == nil }
 
 var _ client.Held = (*acquisition)(nil)
 
-func (r *request) newAcquisition() *acquisition {
-	n := len(r.group.members)
-	stopping := func(l *client.Lock) bool { return l.Client().IsStopping() }
-	a := &acquisition{group: r.group, seen: r.seen, said: r.said, members: make([]membership, n), changed: make(chan struct{}, 1)}
-	a.conditions = conditions{
-		as: make([][]owner.Who, n), plain: r.plain, renewed: r.Renews(), lease: r.Lease, again: r.Again,
-		reenters: slices.ContainsFunc(r.group.locks, stopping),
+// take takes one member. What comes too late for the acquisition is released.
+func (a *acquisition) take(ctx context.Context, i int, t client.Terms) error {
+	h, err := a.group.members[i].Take(ctx, t)
+	if err != nil {
+		return err
 	}
-	a.owner, a.by = r.who.Now()
-	for i := range a.as {
-		a.as[i] = r.as(i)
-		a.members[i].had = r.had != nil && r.had[i]
-	}
-	r.made = a
-	return a
-}
-
-// add records that a member is held. It reports false when the acquisition is over: then the caller must release the
-// member.
-func (a *acquisition) add(i int, h client.Held) bool {
 	a.mu.Lock()
-	// Check first that enough members were held until now. An acquisition that was lost once stays lost.
-	tell := a.look()
 	added := !a.closed.Load() && a.why == nil
-	var others []client.Held
 	if added {
-		m := &a.members[i]
-		if m.held, m.err = h, nil; a.begun {
-			m.since = clock.Now()
-			others = a.heldNow()
+		a.members[i].part, _ = h.(part) // a lock's is one
+		if a.begun {
+			a.members[i].since = clock.Now()
 		}
 	}
 	a.mu.Unlock()
-	tell()
-	if added {
-		a.follow(i, h)
+	if !added {
+		return h.Unlock(context.Background()) // the call may have returned its context
 	}
-	for k, other := range others { // a loss from now on must be known to come after this member joined
-		if k != i && other != nil {
-			other.RenewSoon()
+	ended := func(why error) { // or its client shuts down
+		if a.Err() == nil && errors.Is(why, fault.ErrClosed) && h.Err() == nil {
+			a.stop()
 		}
 	}
-	return added
+	if why := h.Notify(ended); why != nil {
+		ended(why)
+	}
+	return nil
 }
 
-// follow makes a member report its end to the acquisition.
-func (a *acquisition) follow(i int, h client.Held) {
-	tell := func(why error) { a.memberEnded(i, h, why) }
-	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
-		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }
-	}
-	if why := h.Notify(tell, true); why != nil {
-		a.memberEnded(i, h, why)
-	}
-}
-
-// begin makes the acquisition held if enough members are, each with enough of its lease left. It reports whether they are.
-func (a *acquisition) begin() bool {
+// stop ends the context of the acquisition, because the client of a member shuts down.
+func (a *acquisition) stop() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, m := range a.members { // what was lost before the beginning does not matter
-		if h := m.held; h != nil && h.Err() != nil {
-			a.members[i].weighed = h
+	tell := a.tell
+	a.stopping = true
+	a.mu.Unlock()
+	if tell != nil {
+		tell(fault.ErrClosed)
+	}
+}
+
+func (a *acquisition) lasts() bool { return a.begun && a.why == nil } // as far as is known; a.mu must be held
+// lost returns why too few members are held, or nil. A member that is lost before its deadline may have been lost since it was last confirmed,
+// so a member that joined later does not make up for it. a.mu must be held.
+func (a *acquisition) lost() (why error) {
+	if !a.lasts() {
+		return nil
+	}
+	had := a.enough(clock.Now())
+	for _, m := range a.members {
+		if m.live() || m.part == nil {
+			continue
+		}
+		if loss := m.Loss(); loss.Early {
+			had = had && a.enough(loss.Since)
+		}
+		if err := m.Err(); why == nil || errors.Is(err, fault.ErrLost) {
+			why = err
 		}
 	}
-	a.begun = a.count(a.lasts) >= a.group.need
-	return a.begun
+	if had {
+		return nil
+	}
+	if op := (*fault.OpError)(nil); errors.As(why, &op) {
+		why = op.Err
+	}
+	return a.group.wrap(why, "hold")
 }
 
-// interrupted reports whether the client of a member began to shut down while the members were asked. Then they must be
-// asked again, because only an owner that re-enters may still have them.
-func (a *acquisition) interrupted() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.stopping && !a.reenters
-}
-
-// count counts the members of a sort. a.mu must be held.
-func (a *acquisition) count(fits func(int) bool) int {
+// enough reports whether enough members are held now that were held at a moment. a.mu must be held.
+func (a *acquisition) enough(at clock.Instant) bool {
 	n := 0
-	for i := range a.members {
-		if fits(i) {
+	for _, m := range a.members {
+		if m.live() && m.since <= at {
 			n++
 		}
 	}
-	return n
+	return n >= a.group.need
 }
 
-// holds reports whether a member is held now. a.mu must be held.
-func (a *acquisition) holds(i int) bool {
-	h := a.members[i].held
-	return h != nil && h.Err() == nil
-}
-
-// lasts reports whether a member is held now, with so much of its lease left that the group may begin. a.mu must be held.
-func (a *acquisition) lasts(i int) bool {
-	h := a.members[i].held
-	return a.holds(i) && time.Until(h.Deadline()) >= table.Least(cmp.Or(a.lease, clientOf(h).Config().Table.WatchdogTimeout), a.renewed)
-}
-
-// hadQuorum reports whether the counted members, all of which are held now, have been enough since the beginning. A lost
-// member may have been lost since its last confirmation. From then on, only the members that were held by then excluded
-// others. a.mu must be held.
-func (a *acquisition) hadQuorum(counts func(int) bool) bool {
-	enough := func(since clock.Instant) bool {
-		return a.count(func(i int) bool { return counts(i) && a.members[i].since <= since }) >= a.group.need
-	}
-	for i, m := range a.members {
-		h := m.held
-		if h == nil || counts(i) || m.weighed == h {
-			continue
-		}
-		switch loss := h.Loss(); {
-		case loss.Final || loss.Early && !enough(loss.Since):
-			return false
-		case loss.Early || errors.Is(h.Err(), fault.ErrLost): // the loss of any other is not known yet: it is being unlocked, for example
-			a.members[i].weighed = h
-		}
-	}
-	return enough(clock.Now())
-}
-
-// look ends the acquisition if too few members are held. The caller must call the returned function without a.mu: it
-// reports the end to the users. a.mu must be held.
-func (a *acquisition) look() (tell func()) {
-	if !a.begun || a.why != nil || a.hadQuorum(a.holds) {
-		return func() {}
-	}
-	return a.end(a.group.wrap(a.reason(), "hold"))
-}
-
-// reason returns why too few members are held: why a member was lost (the last of them in their order), or else that a client is
-// closed. a.mu must be held.
-func (a *acquisition) reason() error {
-	var lost, closed error
-	for _, h := range a.heldNow() {
-		if h == nil {
-			continue
-		}
-		err := h.Err()
-		var op *fault.OpError
-		switch {
-		case errors.Is(err, fault.ErrClosed):
-			closed = fault.ErrClosed
-		case errors.Is(err, fault.ErrLost):
-			if lost = fault.ErrLost; errors.As(err, &op) {
-				lost = op.Err
-			}
-		}
-	}
-	return cmp.Or(lost, closed, fault.ErrLost)
-}
-
-// end ends the acquisition. The caller must call the returned function without a.mu. a.mu must be held.
-func (a *acquisition) end(why error) (tell func()) {
-	if a.why != nil {
-		return func() {}
-	}
-	a.setDeadline()
-	a.why = why
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	if a.stop != nil {
-		a.stop() // a member that is not held is no longer needed
-	}
-	over, cancel := a.over, a.cancel
-	logs := a.renewed && !a.quiet && errors.Is(why, fault.ErrLost)
-	told := a.tellEnd()
-	return func() {
-		told()
-		if cancel != nil {
-			cancel(why)
-		}
-		if over != nil {
-			close(over)
-		}
-		if logs { // its members do not
-			clientOf(a.group).Log(a.group.entry(notice.Lost, notice.LogLost, why))
-		}
-	}
-}
-
-// memberEnded is called when a member is no longer held, or when its client shuts down.
-func (a *acquisition) memberEnded(i int, h client.Held, why error) {
+// end ends the acquisition, unless it has ended.
+func (a *acquisition) end(why error) {
 	a.mu.Lock()
-	tell := a.look()
-	var stop context.CancelCauseFunc
-	if errors.Is(why, fault.ErrClosed) && h.Err() == nil && a.why == nil { // a red lock survives a Close
-		a.stopping, stop = true, a.cancel
-	}
-	if a.why == nil && a.timer != nil && a.members[i].held == h && !errors.Is(why, fault.ErrClosed) {
-		a.timer.Reset(0) // the member is asked again
+	first, tell, at := a.why == nil, a.tell, clock.Now()
+	if first {
+		a.why = why
 	}
 	a.mu.Unlock()
-	tell()
-	if stop != nil {
-		stop(fault.ErrClosed)
+	if !first {
+		return
 	}
+	if a.seen != nil && a.begun && !a.reentered {
+		reason := why
+		if errors.Is(why, fault.ErrUnlockedAlready) {
+			reason = nil
+		}
+		a.seen.Ended(at, table.EndOf(why), reason)
+	}
+	if tell != nil {
+		tell(why)
+	}
+	close(a.over)
 }
 
-// close marks the acquisition as being unlocked, or as leaked: the program cannot unlock it any more. It reports false if it is already.
-func (a *acquisition) close(leaked bool) bool {
+// Err returns nil while enough members are held, and then why the acquisition is over.
+func (a *acquisition) Err() error {
 	a.mu.Lock()
-	if a.closed.Load() {
-		a.mu.Unlock()
-		return false
-	}
-	tell := a.look()
-	a.closed.Store(true)
-	a.leaked = leaked
-	also := a.end(fault.ErrUnlockedAlready)
+	lost := a.lost()
 	a.mu.Unlock()
-	tell()
-	also()
-	return true
-}
-
-// held returns the members that are or were held. The others are nil.
-func (a *acquisition) held() []client.Held {
+	if lost != nil {
+		a.end(lost)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.heldNow()
+	return a.why
 }
 
-// heldNow is held. a.mu must be held.
-func (a *acquisition) heldNow() []client.Held {
-	all := make([]client.Held, len(a.members))
-	for i := range all {
-		all[i] = a.members[i].held
+// Done returns a channel that is closed when the acquisition is over.
+func (a *acquisition) Done() <-chan struct{} { return a.over }
+
+// Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
+// already, and [fault.ErrClosed] while the client of a member shuts down.
+func (a *acquisition) Notify(tell context.CancelCauseFunc) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tell = tell; a.why == nil && a.stopping {
+		return fault.ErrClosed
 	}
-	return all
+	return a.why
+}
+
+// Deadline returns the moment until which enough members are held: the need-th latest of their deadlines.
+func (a *acquisition) Deadline() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var live, all []time.Time
+	for _, m := range a.members {
+		if m.part == nil {
+			continue
+		}
+		if all = append(all, m.Deadline()); m.live() {
+			live = append(live, m.Deadline())
+		}
+	}
+	if len(live) < a.group.need {
+		live = all
+	}
+	slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
+	return live[min(a.group.need, len(live))-1]
+}
+
+// calls returns a call for each member that was ever held.
+func (a *acquisition) calls(call func(of part) error) []func() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	calls := make([]func() error, len(a.members))
+	for i, m := range a.members {
+		if m.part != nil {
+			calls[i] = func() error { return call(m.part) }
+		}
+	}
+	return calls
+}
+
+// Unlock releases the members, once. It returns once so few are left that others can have the group, if enough were held until then.
+// Otherwise the error says how they failed.
+func (a *acquisition) Unlock(ctx context.Context) error {
+	was := a.Err()
+	if a.closed.Swap(true) {
+		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
+	}
+	a.end(fault.ErrUnlockedAlready)
+	lent, end := lend(ctx)
+	defer end()
+	unlocks := a.calls(func(of part) error { return of.Unlock(lent) })
+	need, good, gone, free := a.group.need, 0, 0, 0 // gone found the member lost, and free leave it free
+	for _, unlock := range unlocks {
+		if unlock == nil {
+			free++
+		}
+	}
+	held := len(unlocks) - free
+	errs, released := a.group.each(unlocks, minTimeout, nil, func(_ int, err error) bool {
+		switch {
+		case err == nil:
+			good, free = good+1, free+1
+		case errors.Is(err, fault.ErrLost):
+			gone, free = gone+1, free+1
+		}
+		return good >= need || free >= need && gone == 0 && good > 0
+	})
+	switch {
+	case errors.Is(was, fault.ErrLost):
+		return was
+	case released, good == held:
+		return nil
+	}
+	return a.group.wrap(a.group.failure(errs, gone > 0 && good+len(unlocks)-free < need), "unlock")
+}
+
+// Extend lengthens the leases of the members, side by side. It returns nil once enough of them have confirmed.
+func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
+	if why := a.Err(); why != nil {
+		return a.group.wrap(why, "extend")
+	}
+	var lent driver.Lent
+	lent.Lend(ctx)
+	defer lent.End()
+	confirmed := make([]membership, len(a.members))
+	errs, extended := a.group.each(a.calls(func(of part) error { return of.Extend(&lent, d) }), 0, nil, func(i int, err error) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if err == nil {
+			confirmed[i] = a.members[i]
+		}
+		n := 0
+		for _, m := range confirmed {
+			if m.live() { // it may have been lost since
+				n++
+			}
+		}
+		return n >= a.group.need
+	})
+	if why := a.Err(); why != nil {
+		return a.group.wrap(why, "extend")
+	}
+	if extended {
+		return nil
+	}
+	for i, m := range confirmed {
+		if m.part != nil {
+			errs[i] = m.Err()
+		}
+	}
+	return a.group.wrap(a.group.failure(errs, false), "extend")
+}
+
+// Token returns 0: a group has no fencing token.
+func (a *acquisition) Token() uint64 { return 0 }
+
+// Description returns the name of the group, for log lines.
+func (a *acquisition) Description() string { return a.group.description }
+
+// Locks returns the locks of the group.
+func (a *acquisition) Locks() []*client.Lock { return a.group.locks }
+
+// OwnerOf returns the owner that holds one of the locks.
+func (a *acquisition) OwnerOf(key table.Key) *owner.Owner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, m := range a.members {
+		if m.part != nil && a.group.locks[i].ID().Key == key {
+			return m.OwnerOf(key)
+		}
+	}
+	return a.owner
+}
+
+// Closed returns the flag that says whether the acquisition is unlocked.
+func (a *acquisition) Closed() *atomic.Bool { return &a.closed }
+
+// Part returns the acquisition itself for the group that it is of, and for a member of a multi lock the acquisition of that member. A red
+// lock has none to return, because the majority may be without the member.
+func (a *acquisition) Part(of client.Member) client.Held {
+	if g, ok := of.(*Group); ok && a.group.same(g) {
+		return a
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, l := range a.group.locks {
+		if of, ok := of.(*client.Lock); ok && !a.group.red && l.ID() == of.ID() {
+			return a.members[i].Part(of)
+		}
+	}
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/internal/client"
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 )
@@ -31,12 +31,13 @@ func (h *held) close() {
 // The client of one member was closed long ago. Then the hold is lost for another reason.
 func TestALossAfterACloseIsALoss(t *testing.T) {
 	t.Parallel()
-	for n, loss := range map[int]lease.Loss{3: {}, 5: {Early: true, Final: true}} {
+	for n, loss := range map[int]lease.Loss{3: {}, 5: {Early: true}} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, n)
-			h := takeFakes(t, NewRed(members, newTestQuorum))
+			h := takeFakes(t, NewRed(members))
 			synctest.Wait()
+			h.(*acquisition).members[n-1].since = clock.Now() // it joined late
 			fakes[0].grant().close()
 			<-time.After(time.Second)
 			require.NoError(t, h.Err())
@@ -47,53 +48,39 @@ func TestALossAfterACloseIsALoss(t *testing.T) {
 	}
 }
 
-// A member that is a group was lost since its last confirmation, and all others were held by then.
-func TestTheLossOfAnInnerGroupIsThatOfItsMember(t *testing.T) {
+// A member was lost since its last confirmation, and all others were held by then.
+func TestALateMemberDoesNotMakeUpForAnEarlyLoss(t *testing.T) {
 	t.Parallel()
-	for _, nested := range []bool{false, true} {
-		for _, forced := range []bool{false, true} {
-			bubble(t, func(t *testing.T) {
-				t.Helper()
-				fakes, members, _ := newMembers(t, 3)
-				first := members[0]
-				if nested {
-					first = NewMulti(members[:1])
-				}
-				h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
-				<-time.After(2 * time.Second)
-				l := fakes[0].grant().confirmed(time.Now().Add(-time.Second)) // all have been renewed since they joined
-				l.Final = forced
-				fakes[0].grant().lose(l)
-				synctest.Wait()
-				require.Equal(t, forced, h.Err() != nil, "nested %v, by force %v: %v", nested, forced, h.Err())
-			})
-		}
-	}
-}
-
-// A member that is a group is closed: that is no loss.
-func TestAClosedInnerGroupIsNoLoss(t *testing.T) {
-	t.Parallel()
-	for _, nested := range []bool{false, true} {
+	for _, late := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 3)
-			first := members[0]
-			if nested {
-				first = NewMulti(members[:1])
+			h := takeFakes(t, NewRed(members))
+			<-time.After(2 * time.Second)
+			l := fakes[0].grant().confirmed(time.Now().Add(-time.Second)) // all have been renewed since they joined
+			if late {
+				h.(*acquisition).members[2].since = clock.Now()
 			}
-			fakes[2].set(errBroken)
-			h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
-			<-time.After(time.Second)
-			fakes[2].set(nil)
-			<-time.After(leaseTime / 2) // the third has joined
-			require.NotNil(t, fakes[2].grant())
-			for _, f := range fakes {
-				f.grant().lasts(time.Hour)
-			}
-			fakes[0].grant().close()
+			fakes[0].grant().lose(l)
 			synctest.Wait()
-			require.NoError(t, h.Err(), "nested %v: two of three members are held", nested)
+			require.Equal(t, late, h.Err() != nil, "a member came after the loss %v: %v", late, h.Err())
 		})
 	}
+}
+
+// A member whose client is closed is no loss.
+func TestAClosedMemberIsNoLoss(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		h := takeFakes(t, NewRed(members))
+		synctest.Wait()
+		for _, f := range fakes {
+			f.grant().lasts(time.Hour)
+		}
+		fakes[0].grant().close()
+		synctest.Wait()
+		require.NoError(t, h.Err(), "two of three members are held")
+	})
 }

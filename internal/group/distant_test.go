@@ -33,8 +33,7 @@ type distant struct {
 	sent    []string // what was sent: a pipeline is one entry
 	scripts int      // how many scripts were run
 	clients int
-	lazy    bool // clients hand locks over without a command
-	acks    int  // how many replicas acknowledge an acquisition
+	acks    int // how many replicas acknowledge an acquisition
 	// meanwhile, if it is not nil, is called before a script runs, without mu.
 	meanwhile func(c *wire.Call)
 }
@@ -59,13 +58,13 @@ func (d *distant) carryOut(calls []wire.Call, out []wire.Reply) {
 	<-time.After(trip / 2)
 }
 
-// took returns how many pipelines and scripts there were since it was last called.
-func (d *distant) took() (pipelines, scripts int) {
+// took returns how many scripts there were since it was last called.
+func (d *distant) took() (scripts int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	pipelines, scripts = len(d.sent), d.scripts
+	scripts = d.scripts
 	d.sent, d.scripts = nil, 0
-	return pipelines, scripts
+	return scripts
 }
 
 // keys returns the keys of the locks that are held, and of the lines that are not empty.
@@ -209,10 +208,9 @@ func (d *distant) newLinked(t *testing.T, info driver.Info) *client.Client {
 		Table: config.Config{
 			ClientID:        fmt.Sprintf("00000000-0000-4000-8000-%012d", d.clients),
 			WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout, PollInterval: 5 * time.Second, FairWait: 5 * time.Minute,
-			BatchSize: 100, HandOvers: 32, HandOverTime: time.Second, StandBack: 2 * time.Millisecond,
-			Lazy: d.lazy,
+			BatchSize: 100, HandOvers: 32, HandOverTime: time.Second, StandBack: 2 * time.Millisecond, Crowd: 6,
 		},
-		Acks: d.acks, AckTimeout: time.Second, Crowd: 6, Logger: slog.Default,
+		Acks: d.acks, AckTimeout: time.Second, Logger: slog.Default,
 	}, &link{to: d, info: info})
 	t.Cleanup(c.Close)
 	for _, key := range []string{"0", "1", "2"} { // of each node

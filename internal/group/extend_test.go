@@ -59,7 +59,7 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
-		h := takeFakes(t, NewRed(members, newTestQuorum))
+		h := takeFakes(t, NewRed(members))
 		synctest.Wait()
 		began := time.Now()
 		fakes[0].hangs, fakes[1].hangs, fakes[2].hangs = time.Hour, time.Second, 2*time.Second
@@ -89,11 +89,9 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 		fakes[0].hangs, fakes[1].hangs, fakes[2].hangs = 0, 0, 0
 		fakes[0].extend, fakes[1].extend = fault.ErrLost, fault.Unavailable(errBroken)
 		err = h.Extend(t.Context(), 3*time.Hour)
-		var quorum *quorumError
-		require.ErrorAs(t, err, &quorum)
+		require.ErrorContains(t, err, "2 of 3 members failed, 2 are needed: member 1 (\"a\"): ")
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 		require.NotErrorIs(t, err, fault.ErrNotHeld, "a member is lost, and the group is not")
-		require.ErrorContains(t, err, "member 1")
 		require.NoError(t, h.Err())
 
 		require.NoError(t, h.Unlock(t.Context()))
@@ -109,7 +107,7 @@ func TestAMemberThatIsMissingIsNotExtended(t *testing.T) {
 		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		fakes[2].set(errBroken)
-		h := takeFakes(t, NewRed(members, newTestQuorum))
+		h := takeFakes(t, NewRed(members))
 		synctest.Wait() // the third member replies last
 		log.take()
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
@@ -118,7 +116,6 @@ func TestAMemberThatIsMissingIsNotExtended(t *testing.T) {
 		fakes[0].extend = fault.Unavailable(errBroken)
 		err := h.Extend(t.Context(), time.Hour)
 		require.ErrorIs(t, err, fault.ErrUnavailable)
-		require.ErrorContains(t, err, "not held")
 		require.NoError(t, h.Unlock(t.Context()))
 	})
 }
@@ -129,7 +126,7 @@ func TestExtendCountsOnlyMembersThatAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
-		h := takeFakes(t, NewRed(members, newTestQuorum))
+		h := takeFakes(t, NewRed(members))
 		synctest.Wait()
 		fakes[1].hangs, fakes[2].hangs = time.Second, 2*time.Second
 		fakes[2].extend = errBroken

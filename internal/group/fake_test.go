@@ -55,14 +55,9 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 // newClient returns a client without Redis.
 func newClient(t *testing.T) *client.Client {
 	t.Helper()
-	return newLoggingClient(t, slog.DiscardHandler)
-}
-
-func newLoggingClient(t *testing.T, log slog.Handler) *client.Client {
-	t.Helper()
 	c := client.New(client.Config{
 		Table:  config.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
-		Logger: func() *slog.Logger { return slog.New(log) },
+		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, noDriver{})
 	t.Cleanup(c.Close)
 	if _, err := newLock(c, "any").IsLocked(t.Context()); err != nil {
@@ -117,7 +112,6 @@ type member struct {
 }
 
 func (m *member) Locks() []*client.Lock { return []*client.Lock{m.lock} }
-func (m *member) Queues() bool          { return m.lock.Queues() }
 
 func (m *member) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	how := "wait for"
@@ -129,9 +123,6 @@ func (m *member) Take(ctx context.Context, t client.Terms) (client.Held, error) 
 	err, delay := m.err, m.delay
 	m.terms = t
 	m.mu.Unlock()
-	if t.Detached { // it never waits
-		ctx = context.WithoutCancel(ctx)
-	}
 	if ctx.Err() != nil {
 		return nil, client.EndOf(ctx)
 	}
@@ -146,7 +137,7 @@ func (m *member) Take(ctx context.Context, t client.Terms) (client.Held, error) 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = &held{member: m, owner: ownerOf(t), deadline: time.Now().Add(cmp.Or(t.Lease, leaseTime))}
+	m.held = &held{member: m, owner: client.OwnerOf(ctx), deadline: time.Now().Add(cmp.Or(t.Lease, leaseTime))}
 	return m.held, nil
 }
 
@@ -219,7 +210,6 @@ type held struct {
 	stopping  bool // its client shuts down
 	loss      lease.Loss
 	tell      context.CancelCauseFunc
-	soon      int // calls of RenewSoon
 }
 
 var _ client.Held = (*held)(nil)
@@ -248,7 +238,7 @@ func (h *held) Loss() lease.Loss {
 	return h.loss
 }
 
-func (h *held) Notify(tell context.CancelCauseFunc, _ bool) error {
+func (h *held) Notify(tell context.CancelCauseFunc) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tell = tell
@@ -256,18 +246,6 @@ func (h *held) Notify(tell context.CancelCauseFunc, _ bool) error {
 		return fault.ErrClosed
 	}
 	return h.err
-}
-
-func (h *held) RenewSoon() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.soon++
-}
-
-func (h *held) renewals() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.soon
 }
 
 func (h *held) Unlock(context.Context) error {
@@ -311,11 +289,9 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 }
 
 func (h *held) Done() <-chan struct{} { return nil }
-func (h *held) Waited() bool          { return false }
 func (h *held) Reentered() bool       { return h.reentered }
 
 func (h *held) Token() uint64                  { return 0 }
-func (h *held) Leak()                          { h.lose(lease.Loss{}) }
 func (h *held) Locks() []*client.Lock          { return []*client.Lock{h.member.lock} }
 func (h *held) OwnerOf(table.Key) *owner.Owner { return h.owner }
 func (h *held) Closed() *atomic.Bool           { return &h.closed }
@@ -386,7 +362,7 @@ func (v variant) group(fakes []*member, members []client.Member) *Group {
 		}
 	}
 	if v.red {
-		return NewRed(members, newTestQuorum)
+		return NewRed(members)
 	}
 	return NewMulti(members)
 }

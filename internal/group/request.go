@@ -4,218 +4,283 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/table"
 )
 
-// request is one acquisition of a group under way. Its As says for whom it acquires each of its locks. Its By
-// is the moment by which all members together must reply or be given up. Zero means that each attempt has the command
-// timeout.
+const (
+	minTimeout   = 50 * time.Millisecond  // the shortest time that a member gets to reply
+	longestPause = 250 * time.Millisecond // of a red lock between two rounds
+)
+
+// request is one acquisition of a group under way. By is the moment by which the members must have replied. Zero means that
+// each question has a bound of its own.
 type request struct {
 	client.Terms
-	group  *Group
-	seen   *observe.Span // nil means that nobody observes it
-	had    []bool        // of a red lock that is observed: the members that the owner holds
-	plain  bool          // the context has no owner for any member
-	who    owner.Who     // whose unlock ends it
-	made   *acquisition  // the one of the present round; nil means none yet
-	start  time.Time
-	floor  time.Duration                                   // how long members may be silent before that counts as an outage
-	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended
-	bound  <-chan struct{}                                 // closed at By, or when ctx has ended
-	said   *account                                        // what its members have answered
-	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
-	before error                                           // what the one before it in that queue said last; nil means nothing
-	wait   client.Wait                                     // of a red lock: each member of a multi lock has its own
-
-	looked  time.Duration // when it last looked whether it waits for itself, since the start
-	accused bool          // the log says that it does
+	group   *Group
+	end     time.Time     // of the wait; zero means that it has no limit
+	floor   time.Duration // how long members may be silent before that counts as an outage
+	timeout time.Duration // the longest command timeout
+	lease   time.Duration // the shortest lease
 }
 
-// newRequest returns a request that begins now. The caller must call cancel when the request is over.
-func (g *Group) newRequest(ctx context.Context, t client.Terms) (r *request, cancel func()) {
-	r = &request{Terms: t, group: g, start: time.Now(), wait: client.NewWait(clientOf(g), g.description, g.timeout())}
-	r.asks(ctx)
-	var acks, first time.Duration
-	for _, l := range g.locks {
-		cfg := l.Client().Config()
-		acks, r.floor, first = max(acks, cfg.AckTimeout), max(r.floor, cfg.Table.Floor()), max(first, l.AttemptTime(r.Wait))
-	}
-	_, limited := ctx.Deadline()
-	switch {
-	case !r.By.IsZero() || !r.Limited:
-	case r.Single() && limited: // ctx ends the attempt
-		r.By = r.start.Add(g.timeout())
-	default:
-		r.By = r.start.Add(first)
-	}
-	var end, last time.Time
-	if r.Limited {
-		end = r.start.Add(r.Wait)
-	}
-	if !r.By.IsZero() {
-		last = r.By.Add(acks)
-	}
-	waiting, endWait := client.Until(ctx, end)
-	bounded, endBound := client.Until(ctx, last)
-	r.over, r.bound = waiting.Done(), bounded.Done()
-	r.said = newAccount(g.rule(), r.floor)
-	r.Progress.Follow(r.known)
-	return r, func() { endWait(); endBound(); r.wait.End() }
-}
-
-// asks sets for whom the request asks for each lock: for the owner of a hold of it in the context, or of the context. For all others, it asks for
-// one owner, for which only contexts within the same hold of a member stand too.
-func (r *request) asks(ctx context.Context) {
-	w, rest := client.Together(ctx, r.group.locks, false)
-	if r.As == nil {
-		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, new(owner.Owner)
-		for _, l := range r.group.locks {
-			r.As = append(r.As, l.Who(ctx, false).Or(rest))
-		}
-	}
-	r.who = w.Or(r.As[0])
-}
-
-// as returns for whom the request asks for the locks of a member.
-func (r *request) as(i int) []owner.Who {
-	first := 0
-	for _, m := range r.group.members[:i] {
-		first += len(m.Locks())
-	}
-	return r.As[first : first+len(r.group.members[i].Locks())]
-}
-
-// known returns what the request would say if it ended now.
-func (r *request) known(now clock.Instant) outcome.Result {
-	if w := r.behind.Load(); w != nil {
-		if of := w.Shared(); of != nil {
-			return resultOf(of(now))
-		}
-		return outcome.Result{}
-	}
-	return resultOf(r.certain(now))
-}
-
-// certain returns what the members have said for certain, to this request or to the one before it. Nil means nothing.
-func (r *request) certain(now clock.Instant) error {
-	if certain, err := r.said.at(now); certain {
-		return err
-	}
-	return r.before
-}
-
-// outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
-// there was anything to say.
-func (r *request) outcome(ctx context.Context) (certain bool, err error) {
-	certain, err = r.said.at(clock.Now())
-	switch {
-	case certain:
-		return true, err
-	case r.before != nil:
-		return true, r.before
-	case errors.Is(ctx.Err(), context.Canceled):
-		return false, nil
-	}
-	return false, err
-}
-
-// timeout returns the longest command timeout of the clients.
-func (g *Group) timeout() (longest time.Duration) {
-	for _, l := range g.locks {
-		longest = max(longest, l.Client().Config().Table.CommandTimeout)
-	}
-	return longest
-}
-
-// left returns how much of the wait is left.
-func (r *request) left() time.Duration { return max(r.Wait-time.Since(r.start), 0) }
-
-// isOver reports whether the wait is over or ctx has ended.
-func (r *request) isOver() bool {
-	select {
-	case <-r.over:
-		return true
-	default:
-		return false
-	}
-}
-
-// unlimited is the wait for a member that lasts as long as that for the group.
-const unlimited time.Duration = -1
-
-// terms returns the conditions under which one member is asked. It waits for the member for most, but no longer than for the group; zero
-// means that it only tries. If a member has refused or failed before, the end of the wait ends also the first question to the member.
-func (r *request) terms(i int, most time.Duration) client.Terms {
-	t := client.Terms{
-		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.as(i), By: r.By,
-		Member: true, Group: r.seen, Again: r.Again, Progress: new(outcome.Progress),
-	}
-	switch {
-	case most < 0 && r.Limited:
-		t.Wait = r.left()
-	case most > 0 && r.Limited:
-		t.Wait = min(most, r.left())
-	case most > 0:
-		t.Wait = most
-	}
-	if most >= 0 && r.By.IsZero() {
-		t.By = time.Now().Add(max(most, clientOf(r.group.members[i]).Config().Table.CommandTimeout))
-	}
-	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.known() {
-		t.By = end
-	}
-	return t
-}
-
-// ask takes one member.
-func (r *request) ask(ctx context.Context, i int, most time.Duration) error {
-	t := r.terms(i, most)
-	r.said.asked(i, t.Progress, clock.Now())
-	h, err := r.group.members[i].Take(ctx, t)
-	if r.said.took(i, t.Progress, err == nil && h.Waited(), err); err == nil {
-		r.made.add(i, h)
-	}
-	return err
-}
-
-// stays returns for how long the request stands in the queues of members.
-func (r *request) stays() (s stays) {
+// bounds sets the moments of the request.
+func (r *request) bounds(ctx context.Context) {
+	now, first := time.Now(), r.Wait
 	for i, l := range r.group.locks {
-		if d := cmp.Or(r.Lease, l.Client().Config().Table.WatchdogTimeout); i == 0 || d < s.lease {
-			s.lease = d
+		cfg := l.Client().Config().Table
+		r.floor, first = max(r.floor, cfg.Floor()), max(first, l.AttemptTime(r.Wait))
+		r.timeout = max(r.timeout, cfg.CommandTimeout)
+		r.lease = min(cmp.Or(r.lease, r.leaseOf(i)), r.leaseOf(i))
+	}
+	if r.Limited {
+		if _, limited := ctx.Deadline(); r.Single() && limited { // ctx ends the attempt
+			first = r.timeout
+		}
+		r.end, r.By = now.Add(r.Wait), now.Add(first)
+	}
+}
+
+// leaseOf returns the lease that a member gets.
+func (r *request) leaseOf(i int) time.Duration {
+	return cmp.Or(r.Lease, r.group.locks[i].Client().Config().Table.WatchdogTimeout)
+}
+
+// over reports whether the wait is over or ctx has ended.
+func (r *request) over(ctx context.Context) bool {
+	return ctx.Err() != nil || !r.end.IsZero() && !time.Now().Before(r.end)
+}
+
+// left returns how much of the wait is left, but no more than most.
+func (r *request) left(most time.Duration) time.Duration {
+	if r.end.IsZero() {
+		return most
+	}
+	return min(most, max(time.Until(r.end), 0))
+}
+
+// acquire takes the group, in rounds. Each asks all members at once. After a round that fails, it gives all back. A red lock pauses then, by
+// chance. A multi lock waits for the member that failed, as any call waits for a lock, holding nothing meanwhile, and then asks for the others: so
+// no order in which others take the members can block it for good.
+func (r *request) acquire(ctx context.Context) (*acquisition, error) {
+	r.bounds(ctx)
+	first := -1         // a multi lock waits for this member
+	var last error      // what the members said last
+	var since time.Time // when those were asked that have not answered since
+	for round := 0; ; round++ {
+		ask := r.takeFrom
+		if r.group.red {
+			ask = r.vote
+		}
+		a, asked, errs := ask(ctx, first, round)
+		if a.begun {
+			return a, nil
+		}
+		r.giveUp(ctx, a)
+		err, failing := r.group.failure(errs, false), failed(errs)
+		if errors.Is(err, fault.ErrNotAcquired) || loud(errs) {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = asked
+		}
+		if !since.IsZero() && time.Since(since) < r.floor { // they are not silent for long, so what they said before stands
+			canceled := errors.Is(ctx.Err(), context.Canceled) // which says nothing about Redis
+			if err = cmp.Or(last, err); canceled {
+				err = last
+			}
+		} else {
+			last = err
+		}
+		mayWait := errors.Is(err, fault.ErrNotAcquired) || client.Retryable(err)
+		if r.Single() || r.over(ctx) || !mayWait || failing >= 0 && failing == first {
+			return nil, r.ended(ctx, err)
+		}
+		if !r.group.red {
+			first = max(failing, 0)
+			continue
+		}
+		if round == 0 {
+			t := r.group.locks[0].Client().Table()
+			t.Waits(1)
+			defer t.Waits(-1)
+		}
+		client.Sleep(r.left(clock.Backoff(round+1, longestPause, nil)), nil, nil, ctx.Done(), nil)
+		if r.over(ctx) {
+			return nil, r.ended(ctx, err)
 		}
 	}
-	return s
 }
 
-// queues reports whether the waiters of a member stand in a queue in Redis.
-func queues(m client.Member) bool { return slices.ContainsFunc(m.Locks(), (*client.Lock).Queues) }
-
-// pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
-// closes.
-func (r *request) pause(most time.Duration, wake <-chan struct{}) {
-	c := clientOf(r.group)
-	closing := c.Stopping()
-	if c.IsStopping() {
-		closing = nil // a red lock may go on without this client
+// takeFrom waits for one member, if that is not negative, and then asks for all others at the same time. It returns the errors of the
+// members, and when it asked last. In later rounds it waits for the others, too, but only for a moment, which is random: they may have
+// lines, which a try does not enter, and of two groups that each wait for what the other one has, chance decides which one gives up.
+func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisition, asked time.Time, errs []error) {
+	ctx, a = r.begin(ctx)
+	errs, asked = make([]error, len(r.group.locks)), time.Now()
+	t := r.Terms
+	t.Wait = r.left(t.Wait)
+	if first >= 0 && !r.end.IsZero() && r.end.Before(t.By) {
+		t.By = r.end // what the round before said stands if the end of the wait cuts a question off
 	}
-	client.Sleep(most, wake, nil, r.over, closing)
+	if first >= 0 {
+		if errs[first] = a.take(ctx, first, t); errs[first] != nil {
+			return a, asked, errs
+		}
+		t.Limited, t.Wait, asked = true, r.left(moment(round, time.Since(asked), r.lease)), time.Now()
+	} else if !r.Single() {
+		t.Limited, t.Wait = true, 0
+	}
+	if t.By.IsZero() && !r.Single() { // no short wait bounds the replies
+		t.By = time.Now().Add(r.timeout)
+	}
+	calls, sides := make([]func() error, len(errs)), make(map[table.Key]int)
+	for i, l := range r.group.locks {
+		at, ok := sides[l.ID().Key]
+		switch {
+		case i == first:
+		case ok: // an owner can read what it may write, and not the other way round: the writer is asked first
+			writer := calls[at]
+			calls[at] = func() error {
+				if _ = writer(); errs[at] == nil {
+					errs[i] = a.take(ctx, i, t)
+				}
+				return nil
+			}
+		default:
+			sides[l.ID().Key] = i
+			calls[i] = func() error {
+				errs[i] = a.take(ctx, i, t)
+				return nil
+			}
+		}
+	}
+	r.group.each(calls, 0, nil, func(int, error) bool { return false })
+	if failed(errs) < 0 {
+		r.took(a)
+	}
+	return a, asked, errs
 }
 
-// ended is [client.Ended] for the outcome of a request, which is nil if there is none.
-func (r *request) ended(ctx context.Context, last error) error {
-	if ctx.Err() != nil && errors.Is(last, fault.ErrNotAcquired) {
-		last = fault.ErrNotAcquired // not ErrRefused, because the context ended the wait
+// moment returns for how long a multi lock that holds a member waits for the others: a random time from x to 2x, but at most a tenth of
+// the lease, and 3 s. x grows with the rounds, and with the wait for the member before, so that the lines of the others let it through.
+func moment(round int, waited, lease time.Duration) time.Duration {
+	most := min(2*max(10*time.Millisecond<<min(round-1, 10), min(waited, 250*time.Millisecond)), 3*time.Second, lease/10)
+	return most/2 + rand.N(most/2+1)
+}
+
+// vote asks all members at once. It returns when a majority has granted the lock, or so many have refused that there is none, or all
+// have replied, or ctx has ended. A member that is granted later joins the hold, or is released. Only the unlock of a hold knows of such a member.
+func (r *request) vote(ctx context.Context, _, _ int) (a *acquisition, asked time.Time, errs []error) {
+	lent, end := lend(ctx)
+	defer end()
+	inner, a := r.begin(client.Keep(lent, ctx, r.group.locks))
+	asked = time.Now()
+	calls, refused := make([]func() error, len(a.members)), 0
+	for i, l := range r.group.locks {
+		t, most := r.Terms, min(max(r.leaseOf(i)/30, minTimeout), l.Client().Config().Table.CommandTimeout)
+		t.Op, t.Limited, t.Wait = "acquire", true, 0
+		if by := asked.Add(most); !r.Single() && (t.By.IsZero() || by.Before(t.By)) {
+			t.By = by
+		}
+		calls[i] = func() error { return a.take(inner, i, t) }
 	}
-	return client.Ended(ctx, last)
+	errs, _ = r.group.each(calls, 0, ctx.Done(), func(_ int, err error) bool {
+		if errors.Is(err, fault.ErrNotAcquired) {
+			refused++
+		}
+		return r.took(a) || refused > len(calls)-r.group.need
+	})
+	return a, asked, errs
+}
+
+// loan is a context for what goes on after the call that lent it: it does not end, and from the end of the call on, nothing touches the
+// context of the call.
+type loan struct{ driver.Lent }
+
+// Err implements [context.Context].
+func (*loan) Err() error { return nil }
+
+// lend returns a loan of ctx, and what ends it.
+func lend(ctx context.Context) (*loan, func()) {
+	l := new(loan)
+	l.Lend(context.WithoutCancel(ctx))
+	return l, l.End
+}
+
+// begin returns the acquisition of a round, for an owner that all members have: one that hides no hold of ctx, so members that ctx
+// holds are re-entered. The context that it returns has that owner.
+func (r *request) begin(ctx context.Context) (context.Context, *acquisition) {
+	ctx = client.EnsureOwner(ctx)
+	return ctx, &acquisition{
+		group: r.group, owner: client.OwnerOf(ctx), seen: r.Group, members: make([]membership, len(r.group.locks)), over: make(chan struct{}),
+	}
+}
+
+// took makes the acquisition held if enough members are, each with enough of its lease left. It reports whether they are.
+func (r *request) took(a *acquisition) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	lasting, reentered := 0, 0
+	for i, m := range a.members {
+		if !m.live() {
+			continue
+		}
+		if time.Until(m.Deadline()) >= table.Least(r.leaseOf(i), r.Renews()) {
+			lasting++
+		}
+		if m.Reentered() {
+			reentered++
+		}
+	}
+	a.begun, a.reentered = lasting >= r.group.need, reentered >= r.group.need
+	return a.begun
+}
+
+// giveUp releases what a round has got, even if ctx has ended. It waits for that no longer than the request may last.
+func (r *request) giveUp(ctx context.Context, a *acquisition) {
+	over := make(chan struct{})
+	r.group.alongside(0, func() {
+		_ = a.Unlock(context.Background())
+		close(over)
+	})
+	most := r.floor
+	if !r.By.IsZero() {
+		most = min(most, max(time.Until(r.By), 0))
+	}
+	client.Sleep(most, over, nil, ctx.Done(), nil)
+}
+
+// ended is [client.Ended] for a request, given what is known at its end. Nil means nothing. What the end of ctx has ended is not refused.
+func (r *request) ended(ctx context.Context, known error) error {
+	if ctx.Err() != nil && errors.Is(known, ctx.Err()) {
+		return known // a member says so already
+	}
+	if ctx.Err() != nil && errors.Is(known, fault.ErrRefused) {
+		known = fault.ErrNotAcquired
+	}
+	return client.Ended(ctx, known)
+}
+
+// failed returns the member that decides how all of them failed: the first on which waiting does not help, or else the first that refused,
+// or else the first that failed; or -1.
+func failed(errs []error) int {
+	for _, decides := range []func(error) bool{
+		func(err error) bool {
+			return err != nil && !errors.Is(err, fault.ErrNotAcquired) && !client.Retryable(err)
+		},
+		func(err error) bool { return errors.Is(err, fault.ErrNotAcquired) },
+		func(err error) bool { return err != nil },
+	} {
+		if i := slices.IndexFunc(errs, decides); i >= 0 {
+			return i
+		}
+	}
+	return -1
 }

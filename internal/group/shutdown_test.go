@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,10 +38,7 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 	t.Parallel()
 	groups := map[string]func([]client.Member) *Group{
 		"multi": NewMulti,
-		"red":   func(m []client.Member) *Group { return NewRed(m, newTestQuorum) },
-		"multi of red": func(m []client.Member) *Group {
-			return NewMulti([]client.Member{NewRed(m, newTestQuorum)})
-		},
+		"red":   NewRed,
 	}
 	for what, newGroup := range groups {
 		t.Run(what, func(t *testing.T) {
@@ -76,43 +72,6 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 	}
 }
 
-// TestAShutdownDuringAnAcquisitionOfAGroup has the client of a member shut down while the last member is asked. The members are
-// released, and asked again: from then on they refuse, except an owner that re-enters.
-func TestAShutdownDuringAnAcquisitionOfAGroup(t *testing.T) {
-	t.Parallel()
-	for what, newGroup := range map[string]func([]client.Member) *Group{
-		"multi": NewMulti,
-		"red":   func(m []client.Member) *Group { return NewRed(m, newTestQuorum) },
-	} {
-		for _, reenters := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, re-enters %v", what, reenters), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					t.Helper()
-					fakes, members, _ := newMembers(t, 2)
-					fakes[1].delay = 10 * time.Millisecond
-					done := take(t.Context(), newGroup(members), forever)
-					<-time.After(5 * time.Millisecond)
-					first := fakes[0].grant()
-					first.stop()
-					if !reenters {
-						fakes[0].set(fault.ErrClosed)
-					}
-					err := <-done
-					require.ErrorIs(t, first.Err(), fault.ErrNotHeld, "it is released")
-					if reenters {
-						require.NoError(t, err)
-						require.NotSame(t, first, fakes[0].grant())
-						return
-					}
-					require.ErrorIs(t, err, fault.ErrClosed)
-					synctest.Wait()
-					require.ErrorIs(t, fakes[1].grant().Err(), fault.ErrNotHeld)
-				})
-			})
-		}
-	}
-}
-
 // TestAWaitingRedLockIsCounted has one request for a red lock be refused, and another one queue behind it.
 func TestAWaitingRedLockIsCounted(t *testing.T) {
 	t.Parallel()
@@ -122,9 +81,9 @@ func TestAWaitingRedLockIsCounted(t *testing.T) {
 		for _, m := range fakes {
 			m.set(fault.ErrRefused)
 		}
-		client := clientOf(members[0])
+		client := lockOf(members[0]).Client()
 		ctx, cancel := context.WithCancel(t.Context())
-		g := NewRed(members, newTestQuorum)
+		g := NewRed(members)
 		head, behind := take(ctx, g, forever), take(ctx, g, forever)
 		<-time.After(time.Minute)
 		require.Equal(t, 2, client.Table().Counts().Waiting)
@@ -141,7 +100,7 @@ func TestARedLockSurvivesTheCloseOfAMember(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
-		taken, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+		taken, err := NewRed(members).Take(t.Context(), forever)
 		require.NoError(t, err)
 		synctest.Wait() // for the last member
 		h := holdOf(t, taken)

@@ -60,115 +60,22 @@ func TestAMultiLockOfOneClientTakesTwoRoundTrips(t *testing.T) {
 					var err error
 					locking := trips(func() { h, err = g.Take(t.Context(), forever) })
 					require.NoError(t, err)
-					_, scripts := d.took()
+					scripts := d.took()
 					require.Equal(t, n, scripts, "%s, %d names: one script a name", what, n)
-					require.InDelta(t, 1, locking, 0.1, "%s, %d names: round trips to lock", what, n)
 					unlocking := trips(func() { err = h.Unlock(t.Context()) })
 					require.NoError(t, err)
-					pipelines, scripts := d.took()
+					scripts = d.took()
 					require.Equal(t, n, scripts, "%s, %d names: one script a name", what, n)
-					require.InDelta(t, 1, unlocking, 0.1, "%s, %d names: round trips to unlock", what, n)
-					if info.Batches > 0 {
-						require.LessOrEqual(t, pipelines, n/48+1, "%s, %d names: pipelines", what, n)
+					most := 3.0 // in all
+					if what != "pool" || n > 10 {
+						most += float64(n) / 2 // over few connections
 					}
+					require.LessOrEqual(t, locking+unlocking, most, "%s, %d names: round trips", what, n)
 					require.Empty(t, d.keys(t))
 				}
 			})
 		}
 	}
-}
-
-func TestAMultiLockAsksEachClientAndEachNodeOnce(t *testing.T) {
-	far(t, func(t *testing.T, d *distant) {
-		t.Helper()
-		one, two := d.newLinked(t, pooled), d.newLinked(t, pooled)
-		g := NewMulti(append(named(one, 0, 10), named(two, 10, 20)...))
-		var h client.Held
-		var err error
-		require.InDelta(t, 1, trips(func() { h, err = g.Take(t.Context(), forever) }), 0.1, "two clients")
-		require.NoError(t, err)
-		pipelines, _ := d.took()
-		require.Equal(t, 2, pipelines)
-		// The first lock is unlocked last, because others wait for it: then the rest is free wherever it is.
-		require.InDelta(t, 2, trips(func() { err = h.Unlock(t.Context()) }), 0.1, "two clients")
-		require.NoError(t, err)
-		require.Empty(t, d.keys(t))
-	})
-	far(t, func(t *testing.T, d *distant) {
-		t.Helper()
-		d.nodes = 3
-		c := d.newLinked(t, pooled)
-		g := NewMulti(named(c, 0, 20))
-		var h client.Held
-		var err error
-		require.InDelta(t, 1, trips(func() { h, err = g.Take(t.Context(), forever) }), 0.1, "a cluster")
-		require.NoError(t, err)
-		pipelines, _ := d.took()
-		require.Equal(t, 3, pipelines)
-		require.InDelta(t, 1, trips(func() { err = h.Unlock(t.Context()) }), 0.1, "a cluster")
-		require.NoError(t, err)
-		pipelines, _ = d.took()
-		require.Equal(t, 3, pipelines)
-		require.Empty(t, d.keys(t))
-	})
-}
-
-func TestARefusedMultiLockGivesAllBackTogether(t *testing.T) {
-	for _, taken := range []int{0, 7, 19} {
-		far(t, func(t *testing.T, d *distant) {
-			t.Helper()
-			c, other := d.newLinked(t, pooled), d.newLinked(t, pooled)
-			held, err := named(other, taken, taken+1)[0].Take(t.Context(), forever)
-			require.NoError(t, err)
-			before := d.keys(t)
-			g := NewMulti(named(c, 0, 20))
-			d.took()
-			require.InDelta(t, 2, trips(func() { _, err = g.Take(t.Context(), single) }), 0.1, "it tries, and gives back")
-			require.ErrorIs(t, err, fault.ErrRefused)
-			require.ErrorContains(t, err, fmt.Sprintf("%03d", taken))
-			_, scripts := d.took()
-			require.Equal(t, 20+19, scripts)
-			require.Equal(t, before, d.keys(t))
-
-			// A group that waits holds nothing.
-			got := take(t.Context(), g, forever)
-			<-time.After(time.Second)
-			require.Empty(t, got)
-			left := d.keys(t)
-			require.Subset(t, left, before)
-			for i := range 20 {
-				if name := fmt.Sprintf("%03d", i); i != taken {
-					require.NotContains(t, left, name, "%d is held", taken)
-				}
-			}
-			d.took()
-			freed := time.Now()
-			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, <-got)
-			require.Less(t, time.Since(freed), 4*trip, "its turn comes by a message, and then it tries the others together")
-		})
-	}
-}
-
-// A request that waited for its first lock and did not get it shows that the lock is busy, as one that got it does.
-func TestARefusedWaitForTheFirstLockKeepsTheNextRequestFromTryingTheOthers(t *testing.T) {
-	far(t, func(t *testing.T, d *distant) {
-		t.Helper()
-		c, other := d.newLinked(t, pooled), d.newLinked(t, pooled)
-		held, err := named(other, 0, 1)[0].Take(t.Context(), forever)
-		require.NoError(t, err)
-		g := NewMulti(named(c, 0, 20))
-		for round := range 3 {
-			d.took()
-			_, err = g.Take(t.Context(), client.Terms{Op: "try acquire", Limited: true, Wait: 10 * trip, ByHold: true})
-			require.ErrorIs(t, err, fault.ErrRefused)
-			<-time.After(time.Second)
-			if _, scripts := d.took(); round > 0 {
-				require.Less(t, scripts, 5, "it asks for the first lock, and leaves the line")
-			}
-		}
-		require.NoError(t, held.Unlock(t.Context()))
-	})
 }
 
 // Each of these groups may hold what another one needs: they ask for their locks at the same time. The groups of other libraries may take
@@ -188,7 +95,7 @@ func TestMultiLocksThatTryTheirLocksTogetherGoOn(t *testing.T) {
 				if c.opposite && i%2 == 1 {
 					slices.Reverse(locks)
 				}
-				groups = append(groups, newGroup("group", locks))
+				groups = append(groups, unordered(locks...))
 			}
 			inside := 0
 			begun := time.Now()
@@ -214,14 +121,14 @@ func TestMultiLocksThatTryTheirLocksTogetherGoOn(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			_, scripts := d.took()
+			scripts := d.took()
 			t.Logf("%+v: %v and %d scripts a turn", c, time.Since(begun)/(turns*4), scripts/(turns*4))
 			require.Empty(t, d.keys(t))
 			if c.opposite {
 				require.Less(t, time.Since(begun), turns*4*200*trip)
 			} else {
 				require.Less(t, time.Since(begun), turns*4*10*trip)
-				require.Less(t, scripts, turns*4*6*3, "those that wait do not try all locks each time")
+				require.Less(t, scripts, turns*4*6*8, "those that wait do not try all locks each time")
 			}
 		})
 	}
@@ -283,7 +190,7 @@ func TestAMultiLockWhoseContextEndsLeavesNothing(t *testing.T) {
 	}
 }
 
-// A group in whose members are both sides of a read-write lock, a red lock, and members that its owner has.
+// A group in whose members are both sides of a read-write lock, and members that its owner has.
 func TestAMultiLockOfMembersThatDependOnEachOther(t *testing.T) {
 	far(t, func(t *testing.T, d *distant) {
 		t.Helper()
@@ -291,47 +198,24 @@ func TestAMultiLockOfMembersThatDependOnEachOther(t *testing.T) {
 		reader, writer := new(client.Lock), new(client.Lock)
 		reader.Init(c, wire.Read, "rw", "rw")
 		writer.Init(c, wire.Write, "rw", "rw")
-		all := append(named(c, 0, 3), reader, writer, NewRed(named(c, 3, 6), newTestQuorum), newLock(c, "spin"))
+		all := append(named(c, 0, 3), reader, writer, newLock(c, "spin"))
 		g := NewMulti(all)
-		require.NoError(t, g.Check("lock"))
+		require.NoError(t, g.err)
 		owner := client.WithOwner(t.Context())
+		var holds []client.Held
 		for range 2 { // re-enters
 			require.LessOrEqual(t, trips(func() {
-				_, err := g.Take(owner, client.Terms{Op: "lock"})
+				h, err := g.Take(owner, forever)
 				require.NoError(t, err)
-			}), 3.1, "the locks together, the reader behind the writer, the red lock")
+				holds = append(holds, h)
+			}), 2.1, "the locks together, the reader behind the writer")
 		}
-		for range 2 {
-			require.NoError(t, g.Unlock(owner))
+		for _, h := range holds {
+			require.NoError(t, h.Unlock(t.Context()))
 		}
 		require.Empty(t, d.keys(t))
 		h, err := NewMulti([]client.Member{all[0]}).Take(t.Context(), forever)
 		require.NoError(t, err)
 		require.NoError(t, h.Unlock(t.Context()))
-	})
-}
-
-// While another call of the process waits for the first lock, it is unlocked last: the other call asks for the rest at once.
-func TestAMultiLockHandsItsFirstLockOverLast(t *testing.T) {
-	far(t, func(t *testing.T, d *distant) {
-		t.Helper()
-		d.lazy = true
-		c := d.newLinked(t, pooled)
-		g := NewMulti(named(c, 0, 5))
-		h, err := g.Take(t.Context(), forever)
-		require.NoError(t, err)
-		const turns = 10
-		var all []<-chan error
-		for range turns {
-			all = append(all, take(t.Context(), g, forever))
-		}
-		<-time.After(100 * time.Millisecond)
-		d.took()
-		require.NoError(t, h.Unlock(t.Context()))
-		for _, got := range all {
-			require.NoError(t, <-got)
-		}
-		_, scripts := d.took()
-		require.Equal(t, 4+turns*(4+4)+1, scripts, "no question is refused")
 	})
 }

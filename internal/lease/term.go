@@ -75,7 +75,6 @@ func (t *Term) Renewal(longest, shortest time.Duration) clock.Instant {
 type Loss struct {
 	Since clock.Instant // the earliest moment of the loss
 	Early bool          // before its deadline: another owner may have held it meanwhile
-	Final bool          // ended on purpose: it is not to be reacquired
 }
 
 // Due returns when to look at the lease again. renewed means that a renewal must be sent in time.
@@ -88,9 +87,4 @@ func (t *Term) Due(renewed bool) clock.Instant {
 		due = min(due, t.MaxHold)
 	}
 	return due
-}
-
-// SentAt returns when a lease of that length would have been asked for, if it ended at the deadline.
-func (t *Term) SentAt(lease time.Duration) clock.Instant {
-	return t.Deadline.Add(Margin(lease) - lease)
 }

@@ -52,8 +52,6 @@ var (
 	LineAcquire string
 	//go:embed sent/line_force.lua
 	LineForce string
-	//go:embed sent/line_inquire.lua
-	LineInquire string
 	//go:embed sent/line_pump.lua
 	LinePump string
 	//go:embed sent/line_read_acquire.lua
@@ -88,14 +86,8 @@ var (
 	PlainAcquire string
 	//go:embed sent/plain_drain.lua
 	PlainDrain string
-	//go:embed sent/plain_handover.lua
-	PlainHandover string
-	//go:embed sent/plain_receipts.lua
-	PlainReceipts string
-	//go:embed sent/plain_release.lua
-	PlainRelease string
-	//go:embed sent/plain_renew.lua
-	PlainRenew string
+	//go:embed sent/plain_undo.lua
+	PlainUndo string
 	//go:embed sent/read_acquire.lua
 	ReadAcquire string
 	//go:embed sent/read_inspect.lua
@@ -104,8 +96,6 @@ var (
 	ReadRelease string
 	//go:embed sent/read_renew.lua
 	ReadRenew string
-	//go:embed sent/semaphore_acquire.lua
-	SemaphoreAcquire string
 	//go:embed sent/semaphore_change.lua
 	SemaphoreChange string
 	//go:embed sent/semaphore_count.lua
@@ -114,16 +104,6 @@ var (
 	SemaphoreDelete string
 	//go:embed sent/semaphore_give_back.lua
 	SemaphoreGiveBack string
-	//go:embed sent/semaphore_handover.lua
-	SemaphoreHandover string
-	//go:embed sent/semaphore_lease.lua
-	SemaphoreLease string
-	//go:embed sent/semaphore_pump.lua
-	SemaphorePump string
-	//go:embed sent/semaphore_release.lua
-	SemaphoreRelease string
-	//go:embed sent/semaphore_renew.lua
-	SemaphoreRenew string
 	//go:embed sent/semaphore_set_up.lua
 	SemaphoreSetUp string
 	//go:embed sent/write_inspect.lua

@@ -11,7 +11,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] wait       ms that a waiter may be silent; negative means that the caller does not queue
 -- ARGV[7] seat       under which it queues; another waiter of its process may have had it before. Absent, as are the following,
 --                    if it does not queue
@@ -62,8 +62,7 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
       if score and string.find(last, SeatInfix, 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
-        local listen = redis.pcall('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2]
-        if listen and listen > 0 then
+        if redis.call('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2] > 0 then
           hint, ahead = wait, tonumber(score)
         end
       end
@@ -144,6 +143,6 @@ else
 end
 if wait > 0 and q.publish ~= 'NODE' then
   local _, _, hearers = listeners(q.publish, q.channel, q.channel .. ':' .. asking)
-  heard = heard + (hearers and (hearers == 0 and BitUnheard or BitHeard) or 0)
+  heard = heard + (hearers == 0 and BitUnheard or BitHeard)
 end
 return {hint, q.micros, heard, wait > 0 and 0 or -1}

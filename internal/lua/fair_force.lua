@@ -7,10 +7,10 @@
 -- KEYS[5] token      the latest token, or else the tombstones
 -- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
--- keeps rules A.9, P.9, R.1, R.5, S.4, S.12, T.3
+-- keeps rules P.9, R.1, R.5, S.4, S.12, T.3
 -- for fair
 -- with tokens for fenced fair
 

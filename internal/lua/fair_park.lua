@@ -8,7 +8,7 @@
 -- ARGV[1] park  the holder that nobody is
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
 -- keeps rules A.6, Q.2, S.17
@@ -22,5 +22,4 @@ if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
 end
 
 -- functions
-pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
-return 1
+return tried(1, pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2]))

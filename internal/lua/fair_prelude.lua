@@ -62,18 +62,14 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
 end
 
 -- Returns the number of the rlock waiter that has a seat in the queue, the ms of the lease that a script may give to it, and t
--- if it needs a token. Returns nil for a waiter without a seat: one of Redisson, or of a version of rlock that had none. If the
--- user may not ask, no waiter has one.
+-- if it needs a token. Returns nil for a waiter without a seat: one of Redisson, or of a version of rlock that had none.
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 
 -- Returns whether this script may give the lock to a waiter with such an entry. Otherwise the waiter is woken, and asks.
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 
 local function remove(q, waiter)
@@ -83,16 +79,14 @@ local function remove(q, waiter)
 end
 
 -- Notifies one waiter, also if nobody seems to listen: replicas and some proxies pass the message on to subscribers that Redis does
--- not know. Returns how many listen, by the name of the channel if the user may ask for that. Returns nil if Redis does not say it,
--- because the user may not publish, because there may be listeners at other nodes of a cluster ('NODE'), or because nobody knows
--- yet whether the waiter listens to a sharded channel ('BOTH').
+-- not know. Returns whether somebody listens, by the name of the channel: 1 or 0. Returns nil if Redis does not say it, because there may be listeners at
+-- other nodes of a cluster ('NODE').
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, MessageFree)
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, MessageFree)
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, MessageFree)
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, MessageFree) and 1 or 0
 end
 
 -- Tells the waiter that is first from now on until when somebody else has the lock, because the first waiter watches the lease.
@@ -157,8 +151,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   end
   if client ~= here then
     local message = string.format(MessageGranted .. ' %s %.0f %s %.0f', number, q.micros, term, drawn)
-    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
-      redis.call('DEL', q.lock)
+    if not hand(q.lock, q.publish, q.channel .. ':' .. waiter, message) then
       return nil
     end
   end
@@ -247,11 +240,11 @@ local function evict(q, asking)
   local evicted = false
   while true do
     local head = first(q.queue)
-    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' and q.publish ~= 'BOTH' then
+    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' then
       return head
     end
     local deadline = tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
-    local judged = not deadline or q.publish == 'NODE' or q.publish == 'BOTH' or not stateOf(head, deadline)
+    local judged = not deadline or q.publish == 'NODE' or not stateOf(head, deadline)
     if not judged or (deadline and deadline > q.now) then
       if evicted then
         reach(q, head)

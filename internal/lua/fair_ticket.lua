@@ -11,7 +11,7 @@
 -- ARGV[2] lease      ms, of the next holder
 -- ARGV[3] number     of the next holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] last       the holder that gives the lock up
 -- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
@@ -25,5 +25,4 @@ if not first or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
 end
 
 -- functions
-pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
-return reply
+return tried(reply, pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2]))

@@ -6,10 +6,10 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns the count that is left; 0 when the latch is open
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

@@ -5,10 +5,10 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when deleted, 0 when there was none
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

@@ -6,11 +6,11 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] count
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when set, 0 when the latch has a count
--- keeps rules 2, A.9
+-- keeps rules 2
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

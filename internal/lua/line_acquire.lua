@@ -9,7 +9,7 @@
 -- ARGV[2] lease    ms
 -- ARGV[3] term     ms of the lease that a script may give to it while it waits, absent for 3000; 0 means that it is woken instead,
 -- and empty that it does not wait
--- ARGV[4] publish  SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent for PUBLISH
+-- ARGV[4] publish  SPUBLISH if the cluster's pub/sub is sharded; absent for PUBLISH
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
@@ -45,7 +45,7 @@ local member = ARGV[1] .. '|' .. term .. (token and TokenSuffix or '')
 local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
 if held == 0 and ttl >= 0 and term ~= '' then -- written out: it comes for the first time, and enough processes watch
   local _, watchers, hearers = listeners(publish, base, beside(base, client))
-  if hearers and (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
+  if (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
     return {-1 - ttl, now, hearers == 0 and BitUnheard or BitHeard, redis.call('ZRANK', KEYS[2], member)}
   end
 end

@@ -15,14 +15,9 @@ local function beside(base, what)
 end
 
 -- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher
--- also listens to the twin of the channel. If the user may not ask, one other listens, and nobody is needed to watch. Also
--- returns how many listen to another channel, if that is known.
+-- also listens to the twin of the channel. Also returns how many listen to another channel.
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, TwinName), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, TwinName), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 
@@ -36,6 +31,22 @@ end
 -- Returns a caught error as the reply of a script.
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
+end
+
+-- Returns the reply of a script, after a part of it that a slot on the move may break off: then, whatever the script has done is done. A
+-- right that the user lacks is not hidden.
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
+end
+
+-- Tells a waiter of the lock that was just created for it, and returns whether anybody hears that. Otherwise the lock is free again.
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 
 -- Fails if the user may not remove waiters from the line. A script that removes none otherwise calls it before it gives one of
@@ -98,17 +109,15 @@ end
 
 -- Returns whether a message on a channel reaches somebody here. It does not send the message, because PUBLISH and SPUBLISH do not
 -- count everybody who receives it: replicas pass it on, and after a failover a waiter may still listen at the old master. Such a
--- waiter would believe that it has a lock that is then given to the next one. If the user may not ask, a message that says
--- nothing is counted instead.
+-- waiter would believe that it has a lock that is then given to the next one.
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, MessageLease)) > 0
+  return hearers(publish, channel) > 0
 end
 
 -- Sends a message to a waiter, and returns whether somebody listens by the name of the channel. It sends it in any case: replicas and
--- some proxies pass it on to subscribers that Redis does not know. If the user may not ask, its receivers are counted.
+-- some proxies pass it on to subscribers that Redis does not know.
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 
 -- Asks one of the last waiters to watch, the first of them that is reached, but not that client. It will wait for longer than those
@@ -211,13 +220,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format(MessageGranted .. ' %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format(MessageGranted .. ' %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = WaiterMark .. member
       if reached > 0 and not asks then
@@ -290,9 +294,7 @@ local function stand(line, member, publish, base, now, hint, more)
   end
   local client = string.match(member, '^(.-):')
   local _, watchers, hearers = listeners(publish, base, beside(base, client))
-  if hearers then
-    tell = tell + (hearers == 0 and BitUnheard or BitHeard)
-  end
+  tell = tell + (hearers == 0 and BitUnheard or BitHeard)
   if unwatched(line, watchers, now) then
     tell = tell + BitWatch
     summon(latest(line), publish, base, client) -- the asker may be the one that watches

@@ -7,7 +7,7 @@
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[1] but       a client whom nobody asks to watch; empty means none
 -- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 when a waiter has it, or was told to ask; 0 when not; -1 minus the ms to wait while others may take it
 -- keeps rules S.1, S.4, S.9, S.12
 -- for lock, spin, read, write

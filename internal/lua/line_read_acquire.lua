@@ -9,7 +9,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] base       Redisson's channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] waited     us since the reader came; negative if it does not wait
 -- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
 -- returns 0 when acquired; when refused, -1 minus the ms until another attempt may succeed
@@ -33,6 +33,9 @@ end
 local waits = tonumber(ARGV[6]) >= 0 -- whoever does not would leave a mark by which the next writer waits for nobody
 if joins then
   local able, hint = pcall(yield, KEYS[1], KEYS[2], free, ARGV[6], ARGV[5], ARGV[4])
+  if not able and denied(hint) then
+    return failure(hint)
+  end
   if not (able and hint or free and redis.call('EXISTS', KEYS[1]) == 1) then
     return read(KEYS[1], KEYS[3], ARGV[1], ARGV[2], free)
   end

@@ -10,7 +10,7 @@
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] base       Redisson's channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 when ended, 0 when not held; where writers wait for the free lock {1, Unix us, 1 if one of them has it or is asked
 -- to take it, 3 if it is still offered to others, or else 0, 0, 0, how many others listen}
 -- keeps rules A.1, A.5, G.1, G.3, G.4, S.1, S.2, S.4, S.9
@@ -46,7 +46,7 @@ if left > 0 then
   end
   if left + 100 < ttl then -- a waiting writer was told a longer lease, and sleeps that long
     announce(ARGV[5], ARGV[4], MessageFree)
-    pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], left)
+    return tried(1, pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], left))
   end
   return 1
 end
@@ -63,7 +63,4 @@ if able then
   return reply
 end
 announce(ARGV[5], ARGV[4], MessageFree)
-if denied(reply) then
-  return failure(reply)
-end
-return 1
+return tried(1, able, reply)

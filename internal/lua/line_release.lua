@@ -10,7 +10,7 @@
 -- ARGV[2] base      Redisson's channel
 -- ARGV[3] standing  ends its member of the line; absent or empty means that it never stood there, and - that its kind never does and
 -- tells nobody of a release for which nobody stands in the line
--- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded; absent or PUBLISH otherwise
 -- ARGV[5] lifetime  ms of the number's tombstone; 0 or absent (no tombstone) when every command with this number got a reply
 -- ARGV[6] next      the member of the next holder of this process; absent if there is none, as is the following
 -- ARGV[7] lease     ms, of the next holder
@@ -31,11 +31,11 @@ if not ARGV[5] or ARGV[5] == '0' then
       return freed
     end
     if not ARGV[4] then
-      redis.pcall('PUBLISH', ARGV[2], MessageFree)
+      redis.call('PUBLISH', ARGV[2], MessageFree)
       return 1
     end
     if ARGV[4] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[2], MessageFree)
+      redis.call('SPUBLISH', ARGV[2], MessageFree)
       return 1
     end
   end
@@ -46,18 +46,19 @@ local base, standing, publish = ARGV[2], ARGV[3] or '', ARGV[4] or 'PUBLISH'
 local mine, next, soon = ARGV[1] .. '|' .. standing, ARGV[6], nil
 local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
 if left == 1 and freed == 1 and not side then -- written out: the first waiter is reached, and nobody else listens who knows of no line
-  local first, able, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), pcall(microseconds)
+  local first, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), microseconds()
   local holder, client, number, term = string.match(first[1] or '', '^((.-):(%d+))|([1-9]%d*)$')
-  if holder and able and first[1] ~= mine and first[1] ~= next
+  if holder and first[1] ~= mine and first[1] ~= next
     and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
     local own = beside(base, client)
     local others, _, hearers = listeners(publish, base, own)
-    local gone = others == 0 and hearers and hearers > 0
+    local gone = others == 0 and hearers > 0
       and redis.pcall('ZREM', KEYS[2], first[1], WaiterMark .. first[1], mine, WaiterMark .. mine)
     if type(gone) == 'number' then
       redis.pcall('HSET', KEYS[1], holder, '1')
-      if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
-        or announce(publish, own, string.format(MessageGranted .. ' %s %.0f %s 0', number, now, term)) == 0 then
+      local told = redis.pcall('PEXPIRE', KEYS[1], term) == 1
+        and select(2, pcall(announce, publish, own, string.format(MessageGranted .. ' %s %.0f %s 0', number, now, term)))
+      if type(told) ~= 'number' or told == 0 then
         redis.pcall('DEL', KEYS[1])
         redis.pcall('ZADD', KEYS[2], first[2], first[1])
       elseif gone == 1 and (not first[3] or not marks(first[3]) and tonumber(term) == FirstTerm and now - first[4] < 2e6) then
@@ -100,8 +101,7 @@ if side and freed == 1 then
       redis.pcall('ZADD', KEYS[2], string.format('%.0f', OfferScore + microseconds()), OfferMark)
     end
     announceFree(publish, base, side)
-    pcall(forewarn, KEYS[2], 0, publish, base, reads)
-    return able and 1 or failure(reply)
+    return able and tried(1, pcall(forewarn, KEYS[2], 0, publish, base, reads)) or failure(reply)
   end
   left = nil
 end
@@ -124,8 +124,7 @@ if left == 0 then
     return freed
   end
   local others = listeners(publish, base)
-  local now, drawn = nil, 0
-  able, now = pcall(microseconds)
+  local now, drawn = microseconds(), 0
   if able and others == 0 and token and string.sub(following, -2) == TokenSuffix then
     able, drawn = pcall(raise, token)
   end
@@ -151,12 +150,9 @@ if stood then
   end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
-  if leads then -- however long the lease is: the next one may not watch it yet
-    pcall(function()
-      forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), FirstTerm)), microseconds())
-    end)
-  end
-  return freed
+  return leads and tried(freed, pcall(function() -- however long the lease is: the next one may not watch it yet
+    forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), FirstTerm)), microseconds())
+  end)) or freed
 end
 if able and type(left) == 'number' then
   able, reply = pcall(function()
@@ -172,7 +168,4 @@ end
 if freed == 1 then
   announceFree(publish, base, side)
 end
-if not able and denied(reply) then
-  return failure(reply)
-end
-return freed
+return tried(freed, able, reply)

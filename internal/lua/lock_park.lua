@@ -5,7 +5,7 @@
 -- ARGV[1] park  the holder that nobody is
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] last  the holder that leaves
 -- ARGV[7] silent  - if its kind tells nobody if nobody stands in the line
 -- returns 1 when it is parked, 0 when the last holder does not hold it
@@ -17,5 +17,4 @@ if not replace(KEYS[1], ARGV[6], ARGV[1], 0, ARGV[2]) then
 end
 
 -- functions
-pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-')
-return 1
+return tried(1, pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-'))

@@ -7,7 +7,7 @@
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    empty means none
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 plus the number of listeners to the channel when freed, 0 when not held
 -- keeps rules A.1, A.5, A.6, G.3, G.4
 -- for lock, fenced, spin, write, fenced write

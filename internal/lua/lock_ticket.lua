@@ -9,7 +9,7 @@
 -- ARGV[2] lease      ms, of the next holder
 -- ARGV[3] number     of the next holder
 -- ARGV[4] base       Redisson's channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] last       the holder that gives the lock up
 -- ARGV[7] draws      1 if the next holder is no ticket, and draws a token; - if its kind has none, and tells nobody if nobody stands in the line
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
@@ -24,5 +24,4 @@ end
 
 -- functions
 local side = string.byte(ARGV[1], -1) == 101 and WriteMode or nil -- it ends with :write
-pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side)
-return reply
+return tried(reply, pcall(tellEnd, KEYS[2] ~= KEYS[1] and KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-', side))

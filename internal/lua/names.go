@@ -27,12 +27,8 @@ const (
 
 	// WaiterMark begins the mark of a waiter, before its member. The score says what is known of that waiter, and since when.
 	WaiterMark = "!"
-	// StopScore plus the time in ms: the waiter wants more permits than are free, and stops those behind it from then on.
-	StopScore = 7.5e15
 	// AwaitedScore plus the time in ms: the waiter was told to ask, or a message about a lock did not reach it.
 	AwaitedScore = 8e15
-	// UnreachedScore plus the time in ms: a message about permits did not reach the waiter.
-	UnreachedScore = 8.5e15
 )
 
 const (
@@ -104,7 +100,7 @@ const (
 	TokenSuffix = "|t"
 	// SeatInfix stands in the name of a seat, between the client's id and a small number. No waiter of Redisson has it.
 	SeatInfix = ":-"
-	// Never begins a receipt of permits, in the place of the time of a tombstone, and is the ms at which a permit without a lease ends.
+	// Never is the ms at which a permit without a lease ends.
 	Never = "922337203685477"
 )
 
@@ -128,7 +124,7 @@ const (
 	BracedEnding = "{}"
 )
 
-// What a refused waiter is told, as a sum, and what is added to the reply of a hand-over of permits.
+// What a refused waiter is told, as a sum.
 const (
 	// BitWatch asks the process to watch Redisson's channel.
 	BitWatch = 1
@@ -136,13 +132,6 @@ const (
 	BitUnheard = 2
 	// BitHeard says that somebody does.
 	BitHeard = 4
-	// BitNotSetUp says that nobody has set the semaphore up.
-	BitNotSetUp = 8
 	// BitMissed says that the waiter asked again, and was not in the queue any more.
 	BitMissed = 16
-
-	// OthersStand says that others stand in the line.
-	OthersStand = 4294967296
-	// OthersListen says that somebody listens who knows of no line.
-	OthersListen = 8589934592
 )

@@ -7,7 +7,7 @@
 -- ARGV[3] number    of the call
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns how many there were; 0 when nobody has set the semaphore up
--- keeps rules 2, A.9
+-- keeps rules 2
 -- for plain semaphore
 
 local answer = answered(KEYS[2], ARGV[3])

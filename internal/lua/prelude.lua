@@ -135,19 +135,13 @@ local function forced(lock, side, holders)
 end
 
 -- Returns how many subscribe to a channel here, by its name. PUBLISH and SPUBLISH do not say that: they count whoever watches all
--- channels, too. Returns nothing if the user may not ask, or if nobody knows yet whether channels are sharded.
+-- channels, too.
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 
--- Publishes a message by PUBLISH, by SPUBLISH, or by BOTH; neither command reaches the waiters of the other. A failure is
--- ignored, because a user may lack the right to publish: waiters then find the release by polling. Returns how many
+-- Publishes a message by PUBLISH or by SPUBLISH; neither command reaches the waiters of the other. Returns how many
 -- listeners received the message, as far as this server knows.
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end

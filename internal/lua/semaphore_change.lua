@@ -4,15 +4,14 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
--- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] permits   how many there are in all from now on; or after a + how many more
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when changed, 0 when the result would be outside +-(2^31-1), Redisson's range
--- keeps rules 2, A.6, A.9, T.3
+-- keeps rules 2, A.6, T.3
 -- for semaphore, plain semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -45,6 +44,6 @@ if change ~= 0 or not value then
   redis.call('INCRBY', KEYS[1], string.format('%.0f', change))
 end
 if change > 0 then
-  tell(KEYS[1], KEYS[4], KEYS[2], are + change, ARGV[5], ARGV[4])
+  announceValue(ARGV[5], ARGV[4], are + change)
 end
 return 1

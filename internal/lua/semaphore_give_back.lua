@@ -4,15 +4,14 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
--- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] ids       of 16 bytes each, without anything in between
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when given back, 0 when one of them is not out, or its lease is over
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -38,11 +37,8 @@ redis.call('ZREM', KEYS[2], '') -- Redis then accepts the rest even when it is o
 note(KEYS[3], ARGV[3], ARGV[2], able, ARGV[7])
 if able == 1 then
   redis.call('ZREM', KEYS[2], unpack(ids))
-  local now = value and giveBack(KEYS[1], KEYS[2], ids)
-  if type(now) == 'table' then
-    return now
-  elseif now then
-    tell(KEYS[1], KEYS[4], KEYS[2], now, ARGV[5], ARGV[4])
+  if value then
+    announceValue(ARGV[5], ARGV[4], redis.call('INCRBY', KEYS[1], #ids))
   end
 end
 return able

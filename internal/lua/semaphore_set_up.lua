@@ -4,15 +4,14 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
--- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] total     and after a space the ms after which the semaphore is gone; 0 means never
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns -1 when set up; when it was set up before, how many permits it has, at least 0
--- keeps rules 2, A.9, T.3
+-- keeps rules 2, T.3
 -- for semaphore, plain semaphore
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -41,5 +40,5 @@ redis.call('SET', KEYS[1], total - held)
 if lifetime ~= '0' then
   redis.call('PEXPIRE', KEYS[1], lifetime)
 end
-tell(KEYS[1], KEYS[4], KEYS[2], total - held, ARGV[5], ARGV[4])
+announceValue(ARGV[5], ARGV[4], total - held)
 return -1

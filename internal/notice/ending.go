@@ -66,11 +66,3 @@ func (e *Ending) Tell(why error, n *List) {
 		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})
 	}
 }
-
-// Release calls the function of Notify, even if the hold is not over. That function is not called again.
-func (e *Ending) Release(why error, n *List) {
-	if e.cancel != nil {
-		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})
-		e.cancel = nil
-	}
-}

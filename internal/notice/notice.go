@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Receiver receives notices. It is called without the mutex.
@@ -37,11 +38,10 @@ type pump struct {
 
 // Entry is an entry of the log, about a lock.
 type Entry struct {
-	Event   Event
+	Event   observe.EventKind
 	Lock    string // the user's name of it
 	Message *Message
 	Err     error // nil means none
-	Whole   bool  // Lock is not cut: it is the description of a group
 }
 
 // List is the notices of one critical section. The zero value is empty. It is not safe for concurrent use.
@@ -93,7 +93,7 @@ func (n *List) Unlisten(l *Listener) {
 // Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners, the ends of observed
 // holds and log lines. It must be called without any mutex, before every pause, command and return.
 //
-// The end of a context may run code of the user, for a context of the user's own type. If that code hangs or panics, the
+// The end of a context may run code of the user, for a context of the user's own type. If that code hangs, the
 // alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.
 func (n *List) Deliver(to Receiver) {
 	if n.alarm != 0 {

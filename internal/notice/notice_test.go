@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // receiver notes what it is told, in order.
@@ -47,7 +48,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 	var n List
 	n.Alarm(1)
 	n.Log("name", LogLost, nil)
-	n.Report(RenewalRecovered, "other", LogRenewed, nil)
+	n.Report(observe.EventRenewalRecovered, "other", LogRenewed, nil)
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))
@@ -71,23 +72,6 @@ func TestAnEndThatIsPast(t *testing.T) {
 	require.ErrorIs(t, e.Err(), errOver)
 	<-e.Done()
 	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }), errOver)
-}
-
-func TestAReleasedEndCancelsOnce(t *testing.T) {
-	t.Parallel()
-	var e Ending
-	var n List
-	canceled := 0
-	require.NoError(t, e.Notify(func(error) { canceled++ }))
-	over := e.Done()
-	e.Release(errOver, &n)
-	n.Deliver(nil)
-	require.Equal(t, 1, canceled)
-	require.NoError(t, e.Err(), "it goes on")
-	e.End(errOver, &n)
-	n.Deliver(nil)
-	require.Equal(t, 1, canceled)
-	<-over
 }
 
 // alarms notes when an alarm is asked for.

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,37 +56,4 @@ func TestEveryLogLineIsDocumented(t *testing.T) {
 			require.NotContains(t, text, word, "a word of the code, which an operator does not know")
 		}
 	}
-}
-
-// TestUsersGetTheSameStrings compares the events and the ends of holds with the constants of the root package.
-func TestUsersGetTheSameStrings(t *testing.T) {
-	t.Parallel()
-	have := stringsOf(t, "report.go", "Event", "End")
-	have["Event"] = slices.DeleteFunc(have["Event"], func(s string) bool { return s == string(LogOnly) })
-	want := stringsOf(t, "../../observer.go", "Event", "HoldEnding")
-	require.NotEmpty(t, want["Event"])
-	require.NotEmpty(t, want["HoldEnding"])
-	require.ElementsMatch(t, want["Event"], have["Event"])
-	require.ElementsMatch(t, want["HoldEnding"], have["End"])
-}
-
-// stringsOf returns the values of a file's constants, by their types.
-func stringsOf(t *testing.T, path string, types ...string) map[string][]string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	require.NoError(t, err)
-	values := make(map[string][]string)
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, isSpec := n.(*ast.ValueSpec)
-		if !isSpec {
-			return true
-		}
-		if typ, isName := spec.Type.(*ast.Ident); isName && slices.Contains(types, typ.Name) {
-			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			require.NoError(t, err)
-			values[typ.Name] = append(values[typ.Name], value)
-		}
-		return true
-	})
-	return values
 }

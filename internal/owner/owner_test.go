@@ -57,28 +57,6 @@ func TestAnOwnerHoldsOneUnderAKey(t *testing.T) {
 	require.Equal(t, 1, s.Len())
 }
 
-func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
-	t.Parallel()
-	var u Unlocks[int]
-	even := func(i int) bool { return i%2 == 0 }
-	of := func(i int) State { return State{Deadline: int64(i)} }
-	require.Zero(t, u.Soonest(even, of))
-	for _, i := range []int{6, 3, 2, 4} {
-		u.Add(i)
-	}
-	require.Equal(t, 2, u.Soonest(even, of))
-	u.Lose(6)
-	require.Equal(t, 6, u.Soonest(even, of))
-	require.Equal(t, 3, u.Open())
-	u.Forget(6)
-	require.Empty(t, u.Lost())
-	for i := range MaxLost + 1 {
-		u.Lose(100 + i)
-	}
-	require.Len(t, u.Lost(), MaxLost)
-	require.NotContains(t, u.Lost(), 100, "the oldest one is forgotten")
-}
-
 func TestWithoutAnOwnerThePlainThenTheLostThenTheSoonestIsUnlocked(t *testing.T) {
 	t.Parallel()
 	inOrder := []State{
@@ -91,34 +69,18 @@ func TestWithoutAnOwnerThePlainThenTheLostThenTheSoonestIsUnlocked(t *testing.T)
 		{Deadline: 4},
 	}
 	of := func(i int) State { return inOrder[i-1] }
-	require.Zero(t, Soonest(nil, of))
+	soonest := func(all ...int) int {
+		var u Unlocks[int]
+		for _, i := range all {
+			u.Add(i)
+		}
+		return u.Soonest(func(int) bool { return true }, of)
+	}
+	require.Zero(t, soonest())
 	for first := 1; first <= len(inOrder); first++ {
 		for other := first + 1; other <= len(inOrder); other++ {
-			require.Equal(t, first, Soonest([]int{first, other}, of))
-			require.Equal(t, first, Soonest([]int{other, first}, of))
+			require.Equal(t, first, soonest(first, other))
+			require.Equal(t, first, soonest(other, first))
 		}
-	}
-}
-
-func TestWhatAClosedHoldLeftIsUnlocked(t *testing.T) {
-	t.Parallel()
-	o := new(Owner)
-	const plain, owned, left, lost = 1, 2, 3, 4
-	of := func(i int) State { return State{Plain: i == plain, Lost: i == lost} }
-	for _, c := range []struct {
-		of               *Owner
-		mine, left, want int
-	}{
-		{nil, 0, 0, 0},
-		{nil, 0, left, left},
-		{o, 0, left, left},
-		{o, owned, left, owned},
-		{nil, plain, left, plain},
-		{nil, owned, left, left},
-		{o, owned, lost, lost},
-		{nil, plain, lost, lost},
-		{nil, plain, 0, plain},
-	} {
-		require.Equal(t, c.want, ToUnlock(c.of, c.mine, c.left, of), "%+v", c)
 	}
 }

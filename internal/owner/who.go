@@ -5,7 +5,7 @@ import "sync/atomic"
 // Claim is a hold that a context carries. The context stands for the owner of the hold until the hold is closed.
 type Claim struct {
 	Owner *Owner
-	// Closed is true once the hold is unlocked, exported or dropped, or about to be. It never becomes false again.
+	// Closed is true once the hold is unlocked or exported, or about to be. It never becomes false again.
 	Closed *atomic.Bool
 }
 
@@ -17,20 +17,12 @@ type Who struct {
 	Owner *Owner  // counts when all of the holds are closed; nil means an owner of its own
 }
 
-// Now returns the owner at this moment, and the flag of the hold that makes it so. A nil flag means that no hold does.
-func (w Who) Now() (o *Owner, by *atomic.Bool) {
+// Now returns the owner at this moment.
+func (w Who) Now() *Owner {
 	for _, c := range w.Holds {
 		if !c.Closed.Load() {
-			return c.Owner, c.Closed
+			return c.Owner
 		}
 	}
-	return w.Owner, nil
-}
-
-// Or returns w if it has an owner for good. Otherwise another one comes after its holds.
-func (w Who) Or(other Who) Who {
-	if w.Owner != nil {
-		return w
-	}
-	return Who{append(w.Holds, other.Holds...), other.Owner}
+	return w.Owner
 }

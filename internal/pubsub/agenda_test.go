@@ -17,7 +17,7 @@ import (
 func TestAKeeperLooksOnlyAtWhatHasSomethingDue(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{90, 900} {
-		run(t, single, Auto, func(f *fixture) {
+		run(t, single, func(f *fixture) {
 			wakes := make([]chan struct{}, n)
 			for i := range wakes {
 				wakes[i] = f.listen(strconv.Itoa(i))

@@ -30,6 +30,7 @@ type connection struct {
 	oneByOne    bool          // whether each channel has a SUBSCRIBE of its own, because Redis refuses some
 	refused     clock.Instant // when confirmed channels were last subscribed again, because Redis refused something
 	denied      clock.Instant // when Redis last refused a SUBSCRIBE
+	refusal     *fault.Error  // why
 	again       clock.Instant // when to order again what Redis has not confirmed by then; zero means never
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
 	reconnected clock.Instant // when that was last done; zero means never
@@ -96,9 +97,7 @@ func (c *connection) keep(ctx context.Context) {
 		if len(coming)+len(going) > 0 {
 			idleSince = now
 		}
-		if refused := c.deniedChannels(now); len(refused) > 0 {
-			c.hub.cfg.OnRefused(refused)
-		}
+		c.noteRefused(now)
 		c.hub.tellUnwatched(unwatched)
 		c.order(ctx, coming, going)
 		c.checkPulse(ctx, now)
@@ -126,7 +125,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 	unwatched = h.left("", now)
 	if c.again != 0 && now >= c.again {
 		c.again = 0
-		c.each(func(ch *channel) { ch.renew = ch.renew || !ch.confirmed || ch.order != ch.since })
+		c.each(func(ch *channel) { ch.renew = !ch.confirmed })
 	}
 	due := c.agenda.Before(now + 1)
 	for i := 0; i < len(due); i++ { // a twin may join
@@ -137,11 +136,7 @@ func (c *connection) wanted(now clock.Instant) (coming, going, unwatched []strin
 		switch {
 		case at > now || h.channels[ch.name] != ch: // or forgotten just now
 		case do == subscribe:
-			if ch.order == ch.since { // otherwise the next confirmation may be that of the order before: see [Hub.Orders]
-				h.orders++
-				ch.order = h.orders
-			}
-			ch.sent, ch.renew, ch.reported = now, false, false
+			ch.sent, ch.renew = now, false
 			coming = append(coming, ch.name)
 			if twin := ch.twin(); twin != nil && twin.conn == c {
 				due = append(due, twin)

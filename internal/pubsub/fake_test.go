@@ -43,11 +43,9 @@ type fakeDriver struct {
 	info driver.Info
 
 	mu            sync.Mutex
-	home          driver.Node // the node that has every key
-	answer        *fault.Error
+	home          driver.Node  // the node that has every key
 	replica       driver.Node  // the node that is a replica
 	hidden        *fault.Error // of ROLE
-	asked         int          // PUBSUB SHARDNUMSUB
 	roles         int          // ROLE
 	refreshed     int
 	subscriptions []*fakeSubscription
@@ -77,18 +75,14 @@ func (d *fakeDriver) Node(context.Context, string) (driver.Node, *fault.Error) {
 	return d.home, d.unreachable
 }
 
-func (d *fakeDriver) Raw(_ context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {
+func (d *fakeDriver) Raw(_ context.Context, at driver.Node, _ ...any) (any, *fault.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if cmd[0] == "role" {
-		d.roles++
-		if at == d.replica {
-			return []any{"slave"}, d.hidden
-		}
-		return []any{"master"}, d.hidden
+	d.roles++
+	if at == d.replica {
+		return []any{"slave"}, d.hidden
 	}
-	d.asked++
-	return nil, d.answer
+	return []any{"master"}, d.hidden
 }
 
 func (d *fakeDriver) Subscribe(_ context.Context, at driver.Node, sharded bool) driver.Subscription {
@@ -275,36 +269,30 @@ func (s *fakeSubscription) isClosed() bool {
 type fixture struct {
 	*testing.T
 
-	hub      *Hub
-	driver   *fakeDriver
-	tasks    *task.Group
-	warnings []error
-	informed int
-	mu       sync.Mutex
-	calls    []string // "channel payload" of OnMessage, "channel" of OnFreed, "channel is unwatched" of OnUnwatched, and so on
+	hub    *Hub
+	driver *fakeDriver
+	tasks  *task.Group
+	mu     sync.Mutex
+	calls  []string // "channel payload" of OnMessage, "channel" of OnFreed, "channel is unwatched" of OnUnwatched, and so on
 }
 
 const clientID = "00000000-0000-4000-8000-000000000001"
 
 // run runs a test in virtual time with a hub, which it stops afterwards.
-func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
+func run(t *testing.T, info driver.Info, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := &fakeDriver{info: info}
 		f := &fixture{T: t, driver: d, tasks: task.New()}
 		f.hub = New(Config{
 			ClientID: clientID,
-			Sharded:  mode, OnDenied: func(err error) { f.warnings = append(f.warnings, err) },
-			OnClassic: func() { f.informed++ },
-			OnLost:    func(error) {}, OnReplaced: func() {},
-			OnMessage: func(channel, payload string, order uint64, at clock.Instant) {
+			OnLost:   func(error) {}, OnReplaced: func() {},
+			OnMessage: func(channel, payload string, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)
-				require.Equal(t, f.hub.Since(channel), order)
 				f.called(channel + " " + payload)
 			},
-			OnFreed:     func(channel string, _ bool) { f.called(channel) },
+			OnFreed:     func(channel string) { f.called(channel) },
 			OnUnwatched: func(channel string) { f.called(channel + " is unwatched") },
-			OnRefused:   func(channels []string) { f.called(strings.Join(channels, ",") + " is refused") },
 		}, d, f.tasks)
 		defer func() {
 			f.close()

@@ -12,7 +12,7 @@ import (
 
 func TestMessagesAreHeardInOrder(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		s, _ := f.driver.latest()
@@ -32,7 +32,7 @@ func TestMessagesAreHeardInOrder(t *testing.T) {
 
 func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		const latch, semaphore = "redisson_countdownlatch__channel__{a}", "redisson_sc:{a}"
 		own := semaphore + ":" + clientID
 		s, _ := f.driver.latest()
@@ -43,11 +43,11 @@ func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 			for _, payload := range []string{"0", "1", "5", "7", "8", "17", "6 1 2 3 4"} {
 				s.published(channel, payload)
 				require.True(f, woken(wake), payload)
-				require.Equal(f, []string{channel + " " + payload}, f.heard())
+				require.Empty(f, f.heard())
 			}
 		}
 		s.published("redisson_sc:{gone}", "1")
-		require.Equal(f, []string{"redisson_sc:{gone} 1"}, f.heard())
+		require.Empty(f, f.heard())
 
 		wake := f.listen(own)
 		require.True(f, woken(wake))
@@ -59,7 +59,7 @@ func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 		f.after(0)
 		f.heard()
 		s.published(semaphore, "3")
-		require.Equal(f, []string{semaphore + " 3", semaphore}, f.heard(), "a permit may be free")
+		require.Equal(f, []string{semaphore}, f.heard(), "a permit may be free")
 		s.published(semaphore+":rlock-twin", "5")
 		require.Empty(f, f.heard())
 		f.hub.Unwatch(semaphore, semaphore+":rlock-twin")
@@ -68,7 +68,7 @@ func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 
 func TestEveryConfirmationIsAnEpoch(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		require.Zero(f, f.hub.Epoch("a"))
 		seen := map[uint64]bool{0: true}
 		isNew := func(channel string) (epoch uint64) {
@@ -104,7 +104,7 @@ func TestEveryConfirmationIsAnEpoch(t *testing.T) {
 
 func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		f.listen("b")
 		s, _ := f.driver.latest()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -14,56 +13,37 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
-)
-
-// Mode says how releases are announced on a cluster.
-type Mode uint8
-
-// The modes of sharded pub/sub. They are Redisson's.
-const (
-	Auto Mode = iota // as the cluster can: sharded from Redis 7 on
-	On               // sharded
-	Off              // not sharded
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Config configures a hub.
 type Config struct {
 	// ClientID ends the names of the client's own channels.
 	ClientID string
-	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
-	Sharded Mode
-	// OnDenied is told once that Redis refuses to subscribe, and OnClassic that the cluster has no sharded pub/sub. The hub calls them
-	// without its mutex, because a log handler is code of the user.
-	OnDenied  func(err error)
-	OnClassic func()
+	// Classic says that the channels of a cluster are not sharded. Outside a cluster none is.
+	Classic bool
 	// OnLost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and OnReplaced that one is
 	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
 	OnLost     func(err error)
 	OnReplaced func()
-	// OnMessage takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
-	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and
-	// the listeners are notified after it. OnFreed says that the lock of a watched channel may be free: see [Hub.Watch]. told says that a
+	// OnMessage takes in a published message that is more than a reason to try again, with the moment of its arrival. OnFreed says that the lock of a watched channel may be free: see [Hub.Watch]. told says that a
 	// message said so. The goroutine that reads a connection calls both, without the hub's mutex, in the order of its messages. OnUnwatched says that
 	// OnFreed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
-	// OnRefused has channels to which Redis does not let the user subscribe; it is called again for each further try.
-	OnMessage   func(channel, payload string, order uint64, at clock.Instant)
-	OnFreed     func(channel string, told bool)
+	OnMessage   func(channel, payload string, at clock.Instant)
+	OnFreed     func(channel string)
 	OnUnwatched func(channel string)
-	OnRefused   func(channels []string)
 }
 
 // Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
 //
-// A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it is on the connection of
-// the node that has its slot. No context of a user reaches a connection: its deadline would end the connection for every listener.
+// A channel is on the main connection, the one subscription connection of a client. A sharded channel is on the connection of the node
+// that has its slot. No context of a user reaches a connection: its deadline would end the connection for every listener.
 type Hub struct {
-	cfg      Config
-	driver   driver.Driver
-	tasks    *task.Group
-	info     driver.Info
-	sharding sharding
-	warned   atomic.Bool // that Redis refuses to subscribe
-	informed atomic.Bool // that the cluster's pub/sub is not sharded
+	cfg     Config
+	driver  driver.Driver
+	tasks   *task.Group
+	info    driver.Info
+	sharded bool // whether channels are sharded
 
 	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
 	mu       sync.Mutex
@@ -76,9 +56,7 @@ type Hub struct {
 	gone     bool                // whether what it began is over
 	main     *connection
 	shards   map[driver.Node]*connection // a driver may make a new node for the same address
-	reroutes int                         // how often all channels were rerouted
 	epochs   uint64                      // the last epoch of any channel
-	orders   uint64                      // how many subscriptions were ordered
 	stopped  bool
 	replaces bool // whether Config.OnLost was called last, and not Config.OnReplaced
 
@@ -101,15 +79,13 @@ type channel struct {
 	messages  uint64
 	epoch     uint64        // of the last confirmation
 	left      clock.Instant // when UNSUBSCRIBE was sent; zero means that its connection is broken since
-	order     uint64        // the number of the subscription that was ordered last
-	since     uint64        // the number of the one that was confirmed last
 	routed    bool          // whether conn is known to be the right connection
 	confirmed bool          // whether Redis has confirmed the subscription in the present session
 	moved     bool          // whether it was on the connection of a shard before
-	reported  bool          // whether Config.OnRefused was told since SUBSCRIBE was sent
-	renew     bool          // whether to order it once more, see [Hub.Renew]
+	renew     bool          // whether to order it once more, after a refusal
 	isTwin    bool          // whether it is the twin of other
 	watchers  int16         // how many calls of Watch had no Unwatch yet
+	refusal   *fault.Error  // why Redis does not let the user subscribe; nil means that it is not known to refuse
 
 	// Of a channel that is watched, and of its twin: see [Hub.Watch].
 	deserted clock.Instant // when the last listener left; zero means that there was none
@@ -119,8 +95,9 @@ type channel struct {
 
 // listener is one of the listeners of a channel. Most channels have one at most.
 type listener struct {
-	wake chan struct{}
-	next *listener
+	wake     chan struct{}
+	audience *Audience // nil for one that is only woken
+	next     *listener
 }
 
 const (
@@ -141,7 +118,7 @@ const (
 // New returns a hub that has no connection yet. [Hub.Stop] stops it.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	h := &Hub{
-		cfg: cfg, driver: d, tasks: tasks, info: d.Info(), sharding: sharding{mode: cfg.Sharded},
+		cfg: cfg, driver: d, tasks: tasks, info: d.Info(), sharded: d.Info().Cluster && !cfg.Classic,
 		channels: make(map[string]*channel), leaving: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
@@ -152,7 +129,7 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 }
 
 // Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
-// That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
+// That is a message, a refusal, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
 // gets a token at once, unless epoch is what [Hub.Epoch] returned before the caller's latest attempt, and still is. A token
 // is only a hint, and may come without a reason. Several channels may share a wake.
 func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
@@ -165,6 +142,8 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 		twin.conn.ensure() // it must go
 	}
 	switch {
+	case ch.refusal != nil:
+		notify(wake)
 	case !ch.confirmed:
 		ch.conn.ensure()
 	case ch.epoch != epoch:
@@ -176,7 +155,7 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 func (h *Hub) channel(name string) *channel {
 	ch := h.channels[name]
 	if ch == nil {
-		ch = &channel{name: name, conn: h.main, routed: !h.info.Cluster}
+		ch = &channel{name: name, conn: h.main, routed: !h.sharded}
 		h.channels[name] = ch
 	}
 	return ch
@@ -217,6 +196,10 @@ func (h *Hub) seen(name string) (now channel) {
 	return now
 }
 
+// Refused returns why Redis does not let the user subscribe to a channel, or nil if it is not known to refuse. The listeners of a channel
+// that it refuses are woken.
+func (h *Hub) Refused(name string) *fault.Error { return h.seen(name).refusal }
+
 // Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
 // may have been missed. Zero means that they may be missed now.
 func (h *Hub) Epoch(name string) uint64 {
@@ -228,13 +211,32 @@ func (h *Hub) Epoch(name string) uint64 {
 	return 0
 }
 
-// Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may have changed, and so
-// may their answer about sharded pub/sub. With Sentinel, the main connection may lead to the old master.
-func (h *Hub) Topology(*fault.Error) {
+// Publish returns how a script has to announce a release.
+func (h *Hub) Publish() wire.Publish {
+	if h.sharded {
+		return wire.PublishSharded
+	}
+	return wire.PublishPlain
+}
+
+// How says the same to a script of internal/core, which judges waiters by who listens.
+func (h *Hub) How() string {
 	switch {
+	case h.sharded:
+		return "s"
 	case h.info.Cluster:
-		h.sharding.outdate(clock.Now())
-	case h.info.Sentinel:
+		return "n"
+	}
+	return ""
+}
+
+// Counts reports whether the reply to PUBLISH or SPUBLISH in a script counts all receivers of a message. On a cluster whose channels are
+// not sharded it does not: each node knows only its own subscribers.
+func (h *Hub) Counts() bool { return h.sharded || !h.info.Cluster }
+
+// Topology takes notice of an error that a stale topology could explain. With Sentinel, the main connection may lead to the old master.
+func (h *Hub) Topology(*fault.Error) {
+	if h.info.Sentinel {
 		h.main.scheduleReconnect()
 	}
 }
@@ -312,7 +314,17 @@ func (ch *channel) listener(wake chan struct{}) **listener {
 	return l
 }
 
+// notifyAll wakes the listeners that are no audience: those hear what has come.
 func (ch *channel) notifyAll() {
+	for l := ch.listeners; l != nil; l = l.next {
+		if l.audience == nil {
+			notify(l.wake)
+		}
+	}
+}
+
+// alarm wakes all listeners, because nothing will come.
+func (ch *channel) alarm() {
 	for l := ch.listeners; l != nil; l = l.next {
 		notify(l.wake)
 	}

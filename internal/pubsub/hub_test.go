@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -21,7 +21,7 @@ var (
 
 func TestAConfirmationWakes(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake), "the subscription is confirmed")
 		f.confirmed(true, "a")
@@ -38,7 +38,7 @@ func TestAConfirmationWakes(t *testing.T) {
 
 func TestAMessageWakesEveryListener(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		first, second, other := f.listen("a"), f.listen("a"), f.listen("b")
 		for _, wake := range []chan struct{}{first, second, other} {
 			require.True(f, woken(wake))
@@ -62,7 +62,7 @@ func TestAMessageWakesEveryListener(t *testing.T) {
 
 func TestTheChannelAndTheWakeIdentifyAListener(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		f.hub.Listen("b", wake, 0)
 		f.hub.Listen("a", wake, 0)
@@ -80,7 +80,7 @@ func TestTheChannelAndTheWakeIdentifyAListener(t *testing.T) {
 
 func TestAnIdleSessionIsPinged(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		f.after(time.Minute)
 		s, opened := f.driver.latest()
@@ -92,7 +92,7 @@ func TestAnIdleSessionIsPinged(t *testing.T) {
 
 func TestASilentSessionIsReplaced(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		silent, _ := f.driver.latest()
@@ -110,7 +110,7 @@ func TestASilentSessionIsReplaced(t *testing.T) {
 // TestASessionThatHasEnded is about an application that has closed its own client, which ends each subscription at once.
 func TestASessionThatHasEnded(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.set(func() { f.driver.over = 1000 })
 		f.listen("a")
 		f.after(time.Second)
@@ -125,7 +125,7 @@ func TestASessionThatHasEnded(t *testing.T) {
 
 func TestASessionThatNeverSpeaksIsGivenMoreTime(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.set(func() { f.driver.fails = network() })
 		f.listen("a")
 		f.after(deadAfter + 2*keeperTick)
@@ -143,7 +143,7 @@ func TestASessionThatNeverSpeaksIsGivenMoreTime(t *testing.T) {
 
 func TestASessionSpeaksByItsHandshake(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.silent = true
 		f.listen("a")
 		f.after(deadAfter + 2*keeperTick)
@@ -154,7 +154,7 @@ func TestASessionSpeaksByItsHandshake(t *testing.T) {
 
 func TestABrokenSessionIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		s, _ := f.driver.latest()
@@ -175,7 +175,7 @@ func TestABrokenSessionIsNotConfirmed(t *testing.T) {
 // read for a second, because it pauses after an error, or the confirmation is slow. Messages may lie there already, which a new session would miss.
 func TestASessionThatConnectsAgainIsNotSilent(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		s, _ := f.driver.latest()
 		s.receives(driver.Other, "", network())
@@ -199,7 +199,7 @@ func TestASessionThatConnectsAgainIsNotSilent(t *testing.T) {
 
 func TestAChannelThatIsNotConfirmedIsSubscribedAgain(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		s, _ := f.driver.latest()
 		f.driver.set(func() { s.silent = true })
@@ -215,7 +215,7 @@ func TestAChannelThatIsNotConfirmedIsSubscribedAgain(t *testing.T) {
 
 func TestAChannelLingers(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		s, _ := f.driver.latest()
 		s.sent()
@@ -240,7 +240,7 @@ func TestAChannelLingers(t *testing.T) {
 
 func TestAStaleTopologyMovesASentinelsConnection(t *testing.T) {
 	t.Parallel()
-	run(t, sentinel, Auto, func(f *fixture) {
+	run(t, sentinel, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		f.hub.Topology(network())
@@ -261,7 +261,7 @@ func TestAStaleTopologyMovesASentinelsConnection(t *testing.T) {
 // The server of the scripts may know nothing of a subscription, because a name or a proxy leads elsewhere since it was made.
 func TestASubscriptionThatIsAtAnotherServerIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		old := f.hub.Epoch("a")
@@ -293,7 +293,7 @@ func TestASubscriptionThatIsAtAnotherServerIsMadeAgain(t *testing.T) {
 
 func TestAHubThatIsStoppedStartsNothing(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		s, _ := f.driver.latest()
 		f.hub.Stop(f.Context())
@@ -308,40 +308,19 @@ func TestAHubThatIsStoppedStartsNothing(t *testing.T) {
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		claim   string
 		info    driver.Info
-		mode    Mode
-		answer  *fault.Error
+		classic bool
 		publish wire.Publish
-		asked   int
+		counts  bool
 	}{
-		{"one server", single, Auto, nil, wire.PublishPlain, 0},
-		{"one server, On", single, On, nil, wire.PublishPlain, 0},
-		{"cluster, Off", cluster, Off, nil, wire.PublishPlain, 0},
-		{"cluster, On", cluster, On, nil, wire.PublishSharded, 0},
-		{"cluster, Auto", cluster, Auto, nil, wire.PublishSharded, 1},
-		{"cluster before Redis 7", cluster, Auto, rejected("unknown", false), wire.PublishPlain, 1},
-		{"cluster without the right", cluster, Auto, rejected("NOPERM", false), wire.PublishPlain, 1},
-		{"cluster with another password", cluster, Auto, rejected("WRONGPASS", false), wire.PublishBoth, 3},
-		{"cluster in trouble", cluster, Auto, network(), wire.PublishBoth, 3},
+		{single, false, wire.PublishPlain, true},
+		{single, true, wire.PublishPlain, true},
+		{sentinel, false, wire.PublishPlain, true},
+		{cluster, false, wire.PublishSharded, true},
+		{cluster, true, wire.PublishPlain, false},
 	} {
-		t.Run(c.claim, func(t *testing.T) {
-			t.Parallel()
-			run(t, c.info, c.mode, func(f *fixture) {
-				f.driver.answer = c.answer
-				for i := range 3 {
-					first := f.hub.Publish("key")
-					if i == 0 && c.asked > 0 {
-						require.Equal(f, wire.PublishBoth, first, "it waits for nothing")
-					}
-					f.after(0)
-				}
-				require.Equal(f, c.asked, f.driver.asked)
-				f.close()
-				require.Equal(f, c.publish, f.hub.Publish("key"))
-				f.after(0)
-				require.Equal(f, c.asked, f.driver.asked, "a closed client asks nothing")
-			})
-		})
+		hub := New(Config{Classic: c.classic}, &fakeDriver{info: c.info}, task.New())
+		require.Equal(t, c.publish, hub.Publish())
+		require.Equal(t, c.counts, hub.Counts())
 	}
 }

@@ -3,6 +3,8 @@ package pubsub
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -22,7 +24,7 @@ func (c *connection) read(ctx context.Context, s *session) {
 			failures = 0
 			c.received(s, message)
 			continue
-		case errors.Is(err, driver.ErrSubscriptionClosed):
+		case errors.Is(err, driver.ErrSubscriptionClosed), errors.Is(err, fault.ErrClosed):
 			c.gone(s)
 			return
 		case err.Replied() && (err.Code == "NOPERM" || err.Code == "unknown"):
@@ -52,13 +54,14 @@ func (c *connection) read(ctx context.Context, s *session) {
 	}
 }
 
-// gone gives up a session that has ended by itself: code of the user has panicked in it, or has closed the client. The keeper opens
-// another one at its next tick. At once would be without end if the client stays closed.
+// gone gives up a session that has ended by itself: code of the user has closed the client. The keeper opens another one at its next
+// tick. At once would be without end if the client stays closed. The listeners ask, and so learn of that.
 func (c *connection) gone(s *session) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
 	if c.session == s {
 		c.drop()
+		c.each((*channel).alarm)
 	}
 }
 
@@ -66,9 +69,16 @@ func (c *connection) gone(s *session) {
 func (c *connection) received(s *session, m driver.Message) {
 	h := c.hub
 	now := clock.Now()
-	next, order, replaced := c.take(s, m, now)
+	next, replaced, told := c.take(s, m, now)
 	if replaced {
 		h.cfg.OnReplaced()
+	}
+	for _, a := range told {
+		if m.Sort == driver.Published {
+			a.Heard(m.Channel, m.Payload, now)
+		} else {
+			a.Ready()
+		}
 	}
 	if m.Sort == driver.Unsubscribed {
 		h.mu.Lock()
@@ -76,20 +86,14 @@ func (c *connection) received(s *session, m driver.Message) {
 		h.mu.Unlock()
 		h.tellUnwatched(unwatched)
 	}
-	if next == signalled {
-		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
-		h.mu.Lock()
-		next = h.tryAgain(h.channels[m.Channel], now)
-		h.mu.Unlock()
-	}
 	switch next {
-	case nothing, signalled:
+	case nothing:
 	case slotMoved:
 		h.refresh()
 	case toBeHeard:
-		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
+		h.cfg.OnMessage(m.Channel, m.Payload, now)
 	case maybeFreed:
-		h.cfg.OnFreed(m.Channel, m.Sort == driver.Published)
+		h.cfg.OnFreed(m.Channel)
 	}
 }
 
@@ -101,31 +105,31 @@ const (
 	slotMoved         // the slot of the channel has moved to another node
 	toBeHeard         // the message is for Config.OnMessage
 	maybeFreed        // the lock of a watched channel may be free
-	signalled         // the message is for Config.OnMessage, and then a reason to try again
 )
 
-// take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
-// that it is the first confirmation after a loss.
-func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64, replaced bool) {
+// take is the part of received that needs hub.mu. replaced means that it is the first confirmation after a loss. told are those who have to be
+// told of it.
+func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, replaced bool, told []*Audience) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.heard, s.spoke, s.connected = now, true, true
 	if c.session != s {
-		return nothing, 0, false
+		return nothing, false, nil
 	}
 	ch := h.channels[m.Channel]
-	if ch != nil && ch.conn == c {
-		order = ch.since
-	}
 	if m.Sort == driver.Published {
-		return h.published(ch, m, now), order, false
+		told = h.audiences(ch, m)
+		if next = h.published(ch, m, now); told != nil && next == toBeHeard {
+			next = nothing
+		}
+		return next, false, told
 	}
 	switch {
 	case ch == nil || ch.conn != c || ch.sent == 0:
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
-		ch.confirmed, ch.since = true, ch.order
+		ch.confirmed, ch.refusal = true, nil
 		h.plan(ch)
 		replaced, h.replaces = h.replaces, false
 		ch.public = 0 // the message that it announced may be among them
@@ -137,13 +141,14 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 		}
 		if twin := ch.twin(); twin != nil {
 			twin.conn.ensure() // it may follow
-			return maybeFreed, order, replaced
+			return maybeFreed, replaced, nil
 		}
+		told = h.audiences(ch, m)
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
 		h.sendBack(ch, false) // Redis ended the subscription by itself
-		return slotMoved, order, false
+		return slotMoved, false, nil
 	}
-	return nothing, order, replaced
+	return nothing, replaced, told
 }
 
 // publicPayload announces on a twin that the lock is left to others, by the next message of the channel. The process that
@@ -158,10 +163,11 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 	if ch != nil {
 		ch.messages++
 	}
+	payload := m.Payload
 	if (ch == nil || !ch.isTwin) && wire.Signals(m.Channel, h.cfg.ClientID) {
-		return signalled
+		payload = wire.Free
 	}
-	switch m.Payload {
+	switch payload {
 	case wire.Free, wire.WriterLeft:
 		if ch != nil {
 			h.newEpoch(ch) // for a waiter that asks meanwhile, and does not listen yet
@@ -264,7 +270,7 @@ func (c *connection) wasRefused(err *fault.Error) {
 	h := c.hub
 	now := clock.Now()
 	h.mu.Lock()
-	c.denied = now
+	c.denied, c.refusal = now, err
 	if !c.sharded() && (!c.oneByOne || now.Sub(c.refused) >= time.Second) {
 		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
 		// channels are no longer subscribed.
@@ -273,26 +279,35 @@ func (c *connection) wasRefused(err *fault.Error) {
 		c.ensure()
 	}
 	h.mu.Unlock()
-	if h.warned.CompareAndSwap(false, true) { // waiters have to poll
-		h.cfg.OnDenied(err)
-	}
 }
 
-// deniedChannels returns the channels that Redis has refused. Redis does not say which one it refused. But it answers at once, and
-// in order. So these are the channels that are not confirmed a moment after a command of their own, when something was refused.
-func (c *connection) deniedChannels(now clock.Instant) (names []string) {
+// noteRefused notes which channels Redis has refused, and wakes their listeners. Redis does not say which one it refused. But it answers at
+// once, and in order. So these are the channels that are not confirmed a moment after a command of their own, when something was refused.
+func (c *connection) noteRefused(now clock.Instant) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.denied == 0 {
-		return nil
+		return
 	}
 	for _, ch := range c.agenda.All() {
 		waits := ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
-		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && !ch.reported {
-			ch.reported = true
-			names = append(names, ch.name)
+		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && ch.refusal == nil {
+			ch.refusal = ch.refusedBy(c.refusal, c.sharded())
+			ch.alarm()
 		}
 	}
-	return names
+}
+
+// refusedBy adds to the error of a SUBSCRIBE which channels it is about, without what follows the name of the lock: that may be a holder's field.
+func (ch *channel) refusedBy(err *fault.Error, sharded bool) *fault.Error {
+	refusal, name, hint := *err, ch.name, ""
+	if sharded && err.Code == "unknown" {
+		hint = " (a cluster without sharded pub/sub needs the option WithClassicPubSub)"
+	}
+	if of, _, ok := strings.Cut(name, "}"); ok {
+		name = of + "}*"
+	}
+	refusal.Err = fmt.Errorf("subscribe to %s%s: %w", fault.Quote(name), hint, err.Err)
+	return &refusal
 }

@@ -15,7 +15,7 @@ import (
 
 func TestARefusedChannelHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.refuses = func(channel string) *fault.Error {
 			if channel == "bad" {
 				return rejected("NOPERM", false)
@@ -29,8 +29,9 @@ func TestARefusedChannelHarmsNoOther(t *testing.T) {
 		f.confirmed(true, "good")
 		f.confirmed(false, "bad")
 		require.True(f, woken(good))
-		require.False(f, woken(bad))
-		require.Len(f, f.warnings, 1, "it is logged once")
+		require.True(f, woken(bad), "by the refusal")
+		require.ErrorContains(f, f.hub.Refused("bad"), `subscribe to "bad": `)
+		require.Nil(f, f.hub.Refused("good"))
 		_, opened := f.driver.latest()
 		require.Equal(f, 1, opened)
 	})
@@ -39,7 +40,7 @@ func TestARefusedChannelHarmsNoOther(t *testing.T) {
 func TestARefusedChannelIsReported(t *testing.T) {
 	t.Parallel()
 	for _, info := range []driver.Info{single, cluster} {
-		run(t, info, On, func(f *fixture) {
+		run(t, info, func(f *fixture) {
 			f.driver.set(func() { f.driver.home = nodeA })
 			f.driver.refuses = func(channel string) *fault.Error {
 				if channel == "bad" {
@@ -50,39 +51,36 @@ func TestARefusedChannelIsReported(t *testing.T) {
 			f.listen("good")
 			f.listen("bad")
 			f.after(time.Second)
-			require.Equal(f, []string{"bad is refused"}, f.heard())
-			f.after(retryRefused)
-			require.Equal(f, []string{"bad is refused"}, f.heard(), "it is tried again now and then")
+			require.Equal(f, "NOPERM", f.hub.Refused("bad").Code)
+			require.True(f, woken(f.listen("bad")), "a later listener learns of it at once")
 			f.confirmed(true, "good")
 
 			s, _ := f.driver.latest()
 			s.receives(driver.Other, "", network())
 			f.after(2 * keeperTick)
-			require.NotContains(f, f.heard(), "good is refused", "messages may be missed, but it was not refused")
+			require.Nil(f, f.hub.Refused("good"), "messages may be missed, but it was not refused")
 			f.driver.set(func() { f.driver.refuses = nil })
 			f.after(2 * retryRefused)
-			f.heard()
 			f.confirmed(true, "bad")
-			f.after(2 * retryRefused)
-			require.Empty(f, f.heard())
+			require.Nil(f, f.hub.Refused("bad"), "it is tried again now and then")
 		})
 	}
 }
 
 func TestAnUnknownSubscribeIsARefusal(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.refuses = func(string) *fault.Error { return rejected("unknown", false) }
 		f.listen("a")
 		f.after(time.Second)
-		require.Len(f, f.warnings, 1)
-		require.ErrorContains(f, f.warnings[0], "unknown")
+		require.ErrorContains(f, f.hub.Refused("a"), "unknown")
+		require.NotContains(f, f.hub.Refused("a").Error(), "WithClassicPubSub")
 	})
 }
 
 func TestAnUnexpectedRefusalUnconfirmsEveryChannel(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("a")
 		require.True(f, woken(wake))
 		s, _ := f.driver.latest()
@@ -95,7 +93,7 @@ func TestAnUnexpectedRefusalUnconfirmsEveryChannel(t *testing.T) {
 
 func TestChannelsAreAskedForOneByOneAfterABreak(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.driver.refuses = func(channel string) *fault.Error {
 			if channel == "bad" {
 				return rejected("NOPERM", false)
@@ -138,7 +136,7 @@ func (f *fixture) refusing() (channels []string) {
 
 func TestRefusalsHoldUpNoMessage(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		channels := f.refusing()
 		own := channels[0] + ":" + clientID
 		f.listen(own)
@@ -158,7 +156,7 @@ func TestRefusalsHoldUpNoMessage(t *testing.T) {
 // TestRefusalsHoldUpNoMessageHoweverLong has Redis refuse all commands for a minute. Each second, there are as many refusals as channels.
 func TestRefusalsHoldUpNoMessageHoweverLong(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		channels := f.refusing()
 		own := channels[0] + ":" + clientID
 		f.listen(own)
@@ -180,7 +178,7 @@ func TestRefusalsHoldUpNoMessageHoweverLong(t *testing.T) {
 // TestRefusalsWithoutEndArePaced has a driver whose Receive fails by itself, without an error of its connection before.
 func TestRefusalsWithoutEndArePaced(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		s, _ := f.driver.latest()
 		f.driver.set(func() {
@@ -195,7 +193,7 @@ func TestRefusalsWithoutEndArePaced(t *testing.T) {
 
 func TestWhatIsRefusedForNowIsAskedForAgainSoon(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		channels := f.refusing()
 		s, _ := f.driver.latest()
 		s.sent()
@@ -214,24 +212,9 @@ func TestWhatIsRefusedForNowIsAskedForAgainSoon(t *testing.T) {
 	})
 }
 
-func TestARenewalThatIsRefusedForNowFollows(t *testing.T) {
-	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
-		f.listen("a")
-		f.driver.set(func() { f.driver.refuses = func(string) *fault.Error { return busy() } })
-		f.hub.Renew("a", f.hub.Orders())
-		f.after(keeperTick)
-		f.confirmed(true, "a")
-		require.Less(f, f.hub.Since("a"), f.hub.Orders())
-		f.driver.set(func() { f.driver.refuses = nil })
-		f.after(retryBusy + keeperTick)
-		require.Equal(f, f.hub.Orders(), f.hub.Since("a"))
-	})
-}
-
 func TestAServerThatWantsNoConnectionIsNotAskedWithoutAPause(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.listen("a")
 		s, _ := f.driver.latest()
 		s.receives(driver.Other, "", network())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 // runSharded runs a test with a hub whose channels are sharded, and all on node A.
 func runSharded(t *testing.T, test func(f *fixture)) {
 	t.Helper()
-	run(t, cluster, On, func(f *fixture) {
+	run(t, cluster, func(f *fixture) {
 		f.driver.home = nodeA
 		test(f)
 	})
@@ -110,7 +109,7 @@ func TestARefusedShardedChannelStays(t *testing.T) {
 		f.after(time.Second)
 		f.confirmed(true, "good")
 		f.confirmed(false, "bad")
-		require.Len(f, f.warnings, 1)
+		require.Equal(f, "NOPERM", f.hub.Refused("bad").Code)
 		_, opened := f.driver.latest()
 		require.Equal(f, 1, opened)
 	})
@@ -264,85 +263,6 @@ func TestAShardThatCannotBeReachedIsNotStormed(t *testing.T) {
 	})
 }
 
-func TestAChannelWaitsForTheAnswerWhereItBelongs(t *testing.T) {
-	t.Parallel()
-	run(t, cluster, Auto, func(f *fixture) {
-		f.driver.home, f.driver.answer = nodeA, network()
-		f.listen("x")
-		f.after(time.Second)
-		_, opened := f.driver.latest()
-		require.Zero(f, opened)
-		require.Greater(f, f.driver.asked, 2)
-		require.Positive(f, f.driver.refreshed, "the node may be dead, and its successor known to others only")
-		f.driver.set(func() { f.driver.answer = nil })
-		f.after(2 * keeperTick)
-		s, opened := f.driver.latest()
-		require.Equal(f, 1, opened)
-		require.True(f, s.sharded)
-		f.confirmed(true, "x")
-	})
-}
-
-func TestChannelsFollowTheClustersMode(t *testing.T) {
-	t.Parallel()
-	run(t, cluster, Auto, func(f *fixture) {
-		f.driver.home, f.driver.answer = nodeA, rejected("unknown", false)
-		wake := f.listen("x")
-		f.after(keeperTick)
-		require.True(f, woken(wake))
-		plain, _ := f.driver.latest()
-		require.Nil(f, plain.node)
-		f.driver.set(func() { f.driver.answer = nil }) // the cluster was upgraded
-		require.Equal(f, wire.PublishPlain, f.hub.Publish("key"))
-		f.after(keeperTick)
-		require.Equal(f, 1, f.driver.asked)
-		f.hub.Topology(network())
-		f.hub.Topology(network())
-		require.Equal(f, wire.PublishPlain, f.hub.Publish("key"), "the last answer stands until a new one comes")
-		f.after(keeperTick)
-		require.Equal(f, 2, f.driver.asked)
-		require.Equal(f, wire.PublishSharded, f.hub.Publish("key"))
-		s, _ := f.driver.latest()
-		require.Equal(f, nodeA, s.node)
-		require.True(f, plain.isClosed())
-		require.True(f, woken(wake))
-		f.hub.Topology(network())
-		f.hub.Publish("key")
-		f.after(keeperTick)
-		require.Equal(f, 3, f.driver.asked)
-		require.False(f, s.isClosed(), "the same answer moves nothing")
-	})
-}
-
-func TestAQuestionThatFailsIsAskedAgain(t *testing.T) {
-	t.Parallel()
-	run(t, cluster, Auto, func(f *fixture) {
-		asked := func() int {
-			f.hub.Publish("key")
-			f.after(0)
-			return f.driver.asked
-		}
-		require.Equal(f, 1, asked())
-		require.Equal(f, 1, asked())
-		f.driver.set(func() { f.driver.answer = network() })
-		f.hub.Topology(network())
-		require.Equal(f, 2, asked())
-		require.Equal(f, 3, asked())
-		require.Equal(f, wire.PublishSharded, f.hub.Publish("key"), "the last answer stands")
-		f.driver.set(func() { f.driver.answer = nil })
-		f.after(time.Second)
-		calm := asked()
-		require.Equal(f, calm, asked())
-		f.hub.Topology(network())
-		require.Equal(f, calm+1, asked())
-		f.hub.Topology(network())
-		require.Equal(f, calm+1, asked(), "many errors are one question")
-		f.after(outdatePause)
-		f.hub.Topology(network())
-		require.Equal(f, calm+2, asked())
-	})
-}
-
 func TestAChannelThatCannotBePlacedWaitsForATick(t *testing.T) {
 	t.Parallel()
 	runSharded(t, func(f *fixture) {
@@ -375,20 +295,4 @@ func TestALateEndOfASubscriptionMovesNothing(t *testing.T) {
 		require.Empty(f, s.sent())
 		require.Zero(f, f.driver.refreshed)
 	})
-}
-
-func TestTheLogSaysOnceThatAClusterCannotCountListeners(t *testing.T) {
-	t.Parallel()
-	for info, want := range map[driver.Info][2]int{cluster: {0, 1}, single: {0, 0}} {
-		for i, mode := range []Mode{On, Off} {
-			run(t, info, mode, func(f *fixture) {
-				f.driver.set(func() { f.driver.home = nodeA })
-				f.listen("a")
-				f.listen("b")
-				f.after(time.Second)
-				f.confirmed(true, "b")
-				require.Equal(f, want[i], f.informed)
-			})
-		}
-	}
 }

@@ -74,7 +74,7 @@ func TestAWatchEndsWhenRedisHasUnsubscribedIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, single, Auto, func(f *fixture) {
+			run(t, single, func(f *fixture) {
 				s := f.watches()
 				test(f, s, func(silent bool) { f.driver.set(func() { s.silent = silent }) })
 			})
@@ -158,7 +158,7 @@ func TestLeaveEndsAWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t, single, Auto, func(f *fixture) {
+			run(t, single, func(f *fixture) {
 				s := f.watches()
 				test(f, s, func() time.Duration {
 					ctx, cancel := context.WithTimeout(f.Context(), patience)

@@ -14,7 +14,7 @@ import (
 
 func TestAWatcherIsSubscribedToTheTwin(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		require.Equal(f, []string{"+base,base:twin"}, s.sent(), "in one command")
@@ -47,7 +47,7 @@ func TestAWatcherIsSubscribedToTheTwin(t *testing.T) {
 
 func TestAWatcherLooksWhateverItMissed(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		f.unwatch()
@@ -70,7 +70,7 @@ func TestAWatcherLooksWhateverItMissed(t *testing.T) {
 
 func TestAListenerEndsTheTwin(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		s := f.watches()
 		wake := f.listen("base")
 		require.True(f, woken(wake))
@@ -94,7 +94,7 @@ func TestAListenerEndsTheTwin(t *testing.T) {
 
 func TestASparedChannelDoesNotLinger(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.hub.Spare("base")
 		wake := f.listen("base")
 		s, _ := f.driver.latest()
@@ -121,7 +121,7 @@ func TestASparedChannelDoesNotLinger(t *testing.T) {
 
 func TestTheTwinOfASparedChannelFollowsAtOnce(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		f.hub.Spare("base")
@@ -139,7 +139,7 @@ func TestTheTwinOfASparedChannelFollowsAtOnce(t *testing.T) {
 
 func TestAWatcherThatListensHasNoTwin(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		wake := f.listen("base")
 		s, _ := f.driver.latest()
 		f.watch()
@@ -160,7 +160,7 @@ func TestAWatcherThatListensHasNoTwin(t *testing.T) {
 
 func TestAnUnwatchedTwinDoesNotOutliveAListener(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		f.unwatch()
@@ -176,7 +176,7 @@ func TestAnUnwatchedTwinDoesNotOutliveAListener(t *testing.T) {
 // channel, the twin would stand for a listener that somebody else is.
 func TestATwinIsNeverSubscribedAlone(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		f.hub.Unlisten("base", f.listen("base"))
@@ -192,7 +192,7 @@ func TestATwinIsNeverSubscribedAlone(t *testing.T) {
 
 func TestAReplacedSessionHasTheTwin(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		f.heard()
 		silent, _ := f.driver.latest()
@@ -214,7 +214,7 @@ func TestTheTwinFollowsWhereCommandsHaveOneChannel(t *testing.T) {
 		for _, info := range []driver.Info{single, cluster} {
 			t.Run(fmt.Sprintf("%s cluster=%v", refused, info.Cluster), func(t *testing.T) {
 				t.Parallel()
-				run(t, info, On, func(f *fixture) {
+				run(t, info, func(f *fixture) {
 					f.driver.home = nodeA
 					f.driver.refuses = func(channel string) *fault.Error {
 						if channel == refused {
@@ -286,64 +286,9 @@ func TestASlotThatMovesTakesItsWatchersAlong(t *testing.T) {
 	}
 }
 
-func TestAClusterThatIsUpgradedTakesItsWatchersAlong(t *testing.T) {
-	t.Parallel()
-	run(t, cluster, Auto, func(f *fixture) {
-		f.driver.home, f.driver.answer = nodeA, rejected("unknown", false)
-		require.False(f, f.hub.Counts("key"), "it waits for nothing")
-		f.after(keeperTick)
-		require.False(f, f.hub.Counts("key"))
-		f.watch()
-		plain, _ := f.driver.latest()
-		require.Nil(f, plain.node)
-		require.Equal(f, []string{"+base,base:twin"}, plain.sent())
-		f.driver.set(func() { f.driver.answer = nil })
-		f.hub.Topology(network())
-		f.hub.Publish("key")
-		f.after(keeperTick)
-		require.True(f, f.hub.Counts("key"))
-		s, _ := f.driver.latest()
-		require.Equal(f, nodeA, s.node)
-		require.Equal(f, []string{"+base", "+base:twin"}, s.sent())
-		require.True(f, plain.isClosed())
-		require.Equal(f, []string{"base", "base"}, f.heard())
-	})
-}
-
-func TestCounts(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		claim  string
-		info   driver.Info
-		mode   Mode
-		answer *fault.Error
-		counts bool
-	}{
-		{"one server", single, Auto, nil, true},
-		{"one server, Off", single, Off, nil, true},
-		{"one server, On", single, On, nil, true},
-		{"Sentinel", sentinel, Auto, nil, true},
-		{"cluster, Off", cluster, Off, nil, false},
-		{"cluster, On", cluster, On, nil, true},
-		{"cluster, Auto", cluster, Auto, nil, true},
-		{"cluster before Redis 7", cluster, Auto, rejected("unknown", false), false},
-		{"cluster in trouble", cluster, Auto, network(), false},
-	} {
-		t.Run(c.claim, func(t *testing.T) {
-			t.Parallel()
-			run(t, c.info, c.mode, func(f *fixture) {
-				f.driver.answer = c.answer
-				f.hub.Counts("key")
-				f.after(0)
-				require.Equal(f, c.counts, f.hub.Counts("key"))
-			})
-		})
-	}
-}
-
 func TestAPublicReleaseIsLeftToItsProcess(t *testing.T) {
 	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
+	run(t, single, func(f *fixture) {
 		f.watch()
 		s, _ := f.driver.latest()
 		f.heard()

@@ -29,24 +29,11 @@ func (a *Acquisition) Owner() *owner.Owner {
 	return g.owner
 }
 
-// Closed returns the flag that says whether it is unlocked, exported or dropped.
+// Closed returns the flag that says whether it is unlocked or exported.
 func (a *Acquisition) Closed() *atomic.Bool { return &a.closed }
 
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition
-
-// Field returns its holder in Redis.
-func (a *Acquisition) Field() string {
-	defer a.grant.table.lock().Unlock()
-	field, _ := a.grant.inRedis().Field.(string)
-	return field
-}
-
-// PermitIDs returns the ids of its permits, or nil if it has none.
-func (a *Acquisition) PermitIDs() []string {
-	g := a.grant
-	return g.holder.PermitIDs(g.table.cfg.ClientID) // neither changes once there is an acquisition
-}
 
 // Err returns nil while the lock is held, and then why it is not. It compares the clock itself, so it is never late.
 func (a *Acquisition) Err(now clock.Instant) error {
@@ -66,26 +53,18 @@ func (a *Acquisition) Done() <-chan struct{} {
 // Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before. Zero means that there is none.
 func (a *Acquisition) Deadline() clock.Instant {
 	defer a.grant.table.lock().Unlock()
-	if a.handle.Kind.Lasting {
-		return 0
-	}
 	return a.grant.term.Deadline
 }
-
-// Waited reports whether another owner had the lock at first. A re-entry waits for nobody.
-func (a *Acquisition) Waited() bool { return !a.Reentered() && a.grant.waited } // set when it is made
 
 // Reentered reports whether its owner had the lock already.
 func (a *Acquisition) Reentered() bool { return a != &a.grant.first }
 
-// Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
-// so that the table does not. It returns why the acquisition is over, if it is already. It returns [fault.ErrClosed] while the
-// client shuts down, because that is told only once; the end is still reported.
-func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
+// Notify sets the function to which the end is reported, without the table's mutex. It returns why the acquisition is over, if it
+// is already. It returns [fault.ErrClosed] while the client shuts down, because that is told only once; the end is still reported.
+func (a *Acquisition) Notify(tell context.CancelCauseFunc) error {
 	t := a.grant.table
 	defer t.lock().Unlock()
 	why := a.ending.Notify(tell)
-	a.quiet = quiet
 	if why == nil && t.stopping {
 		return fault.ErrClosed
 	}
@@ -99,53 +78,6 @@ func (a *Acquisition) Loss() lease.Loss {
 		return lease.Loss{}
 	}
 	return a.grant.rare.loss
-}
-
-// RenewSoon makes the next renewal come sooner than planned, but not at once: most holds are over before that.
-func (a *Acquisition) RenewSoon(now clock.Instant, n *notice.List) {
-	g, t := a.grant, a.grant.table
-	defer t.lock().Unlock()
-	_, shortest := g.renewal()
-	soon := now.Add(shortest / 30)
-	if shortest > 0 && g.stage == held && g.failures == 0 && soon < g.term.RenewAt {
-		g.term.RenewAt = soon
-		t.plan(g, n)
-	}
-}
-
-// Leak ends an acquisition that the program can no longer unlock. Its lock becomes free when its lease ends, unless other
-// acquisitions of its owner keep it. What has no lease is released in the background.
-func (a *Acquisition) Leak(now clock.Instant, n *notice.List) {
-	g, t := a.grant, a.grant.table
-	defer t.lock().Unlock()
-	if a.closed.Load() {
-		return
-	}
-	switch lasting := a.handle.Kind.Lasting; {
-	case a.ending.Err() != nil:
-	case lasting:
-		n.Report(notice.Dropped, a.handle.Name, notice.LogPermitsDropped, nil)
-	case a.renewal > 0: // an acquisition for a fixed time may run out
-		n.Report(notice.Dropped, a.handle.Name, notice.LogDropped, nil)
-	}
-	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
-	a.ending.Release(fault.ErrUnlockedAlready, n)
-	a.closed.Store(true)
-	t.unlocked(a)
-	g.drop(a)
-	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
-	g.forgetLost()
-	if g.open() == 0 {
-		t.over(g, now, fault.ErrUnlockedAlready, n)
-	}
-	switch { // a grant that is being released in the background has its due time already
-	case g.stage == held && g.handle.Kind.Lasting:
-		a.ending.End(fault.ErrUnlockedAlready, n) // the program may have kept its Done
-		g.needsCleanup = true
-		t.retire(g, now, n)
-	case g.stage == held:
-		t.plan(g, n)
-	}
 }
 
 // Extend begins to lengthen the lease, and returns the call that makes it end no earlier than d from now. It is the renewal
@@ -184,8 +116,6 @@ func (a *Acquisition) over(now clock.Instant) error {
 	switch why := a.ending.Err(); {
 	case why != nil:
 		return why
-	case a.closed.Load(): // leaked
-		return fault.ErrNotHeld
 	case a.grant.term.Past(now):
 		return lossOf(a.handle, fault.ErrLost)
 	}

@@ -48,12 +48,10 @@ var actions = []action{
 	{"due", 14, (*world).due, false},
 	{"send", 10, (*world).send, false},
 	{"send again", 1, (*world).sendAgain, true},
-	{"renew soon", 1, (*world).renewSoon, true},
 	{"unlock", 10, (*world).unlock, false},
 	{"unlock again", 1, (*world).unlockAgain, false},
 	{"export", 3, (*world).export, true},
 	{"adopt", 4, (*world).adopt, true},
-	{"leak", 1, (*world).leak, true},
 	{"extend", 3, (*world).extend, true},
 	{"leave an extension", 1, (*world).leaveExtension, false},
 	{"force", 1, (*world).force, true},
@@ -130,9 +128,9 @@ func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, base *owner.
 	}
 	began := p.tasks.Begin()
 	o := ownerOf(holds, base)
-	lost, dropped := w.lost(p, n, o)
-	again := (v.a.AtLeast > 0 || k != nil) && !dropped && w.holds(p, n, o)
-	bare := h.Kind.Tokens && !dropped && w.holdsWithoutToken(p, n, o)
+	lost := w.lost(p, n, o)
+	again := (v.a.AtLeast > 0 || k != nil) && w.holds(p, n, o)
+	bare := h.Kind.Tokens && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)

@@ -48,7 +48,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
-	if a.owner, a.by = a.Now(); a.owner != nil {
+	if a.owner = a.Now(); a.owner != nil {
 		if err := t.mayNot(a.Handle, a.owner, a.AtLeast > 0 || a.Ticket != "", now); err != nil {
 			return a.finish(err)
 		}
@@ -110,10 +110,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	}
 	a.phase = queued
 	a.asked = true // the head does, on its behalf
-	if a.follows(now) {
-		return t.askBeside(a, now, n)
-	}
-	t.suspect(a)
+	t.noteHere(a)
 	return a.sleep(-1)
 }
 
@@ -121,12 +118,12 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 // lock, and for one that the line does not serve.
 func (t *Table) try(a *Attempt, now clock.Instant) (s Step, ok bool) {
 	h, k, g, names := a.Handle, a.Handle.Key, a.grant, a.Handle.Names()
-	if h.Kind.Side != wire.MainSide || h.Kind.Channel == "" || t.stopping || t.unlined != nil || t.trying[k] != nil ||
+	if h.Kind.Side != wire.MainSide || h.Kind.Channel == "" || t.stopping || t.trying[k] != nil ||
 		t.exclusive[k.Family][k.Name] != nil || t.queues.Of(k) != nil || !t.usesLine(h) || t.messages.Epoch(names.Own()) != 0 {
 		return Step{}, false
 	}
 	t.trying[k] = a
-	a.way, a.byLine = lineWay{}, true
+	a.way = lineWay{}
 	a.phase, a.sent, a.question, a.forcings, a.firstTerm = trying, now, t.sections, t.forcings, t.firstTerm(a)
 	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
 	s = Step{Do: Ask, Slot: true, Acked: true, Late: g, Number: a.question, Call: g.holder.Stand(names, a.Lease, a.firstTerm)}
@@ -143,9 +140,6 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.Li
 	case adopting:
 		s = t.onAdoptReply(a, r, now, n)
 	case trying, asking, parting:
-		if a.queue != nil {
-			a.counted(0)
-		}
 		s = t.onAcquireReply(a, r, now, n)
 	default:
 		s = a.finish(errUndefined)

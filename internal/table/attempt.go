@@ -59,11 +59,8 @@ func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(int(a.Permits)), h.Names(), t.cfg.ClientID, t.number),
+		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
 		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
-	}
-	if h.Kind.Lasting {
-		t.notePast(g)
 	}
 	a.grant = g
 	if g.shared {
@@ -78,7 +75,7 @@ func (a *Attempt) sibling() *Grant {
 	if a.owner == nil {
 		return nil
 	}
-	if o, _ := a.Now(); o != a.owner {
+	if a.Now() != a.owner {
 		return nil
 	}
 	return a.grant.sibling()
@@ -129,7 +126,7 @@ func (a *Attempt) unsent(err *fault.Error) {
 }
 
 // bars reports whether an attempt must not acquire any more. While the client shuts down, only an owner that holds the lock, or the other side of
-// its name, may go on. A leaked acquisition does not count, and neither does one that was handed to the attempt itself and that no caller has yet.
+// its name, may go on. An acquisition does not count that was handed to the attempt itself and that no caller has yet.
 func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 	if t.closed || !t.stopping {
 		return t.closed

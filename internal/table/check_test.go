@@ -24,9 +24,6 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
-		if p.table.asleep.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.asleep.All()[0].DueAt()) {
-			w.failf("Alarm: at %v, to inquire at %v", time.Duration(p.alarm), time.Duration(p.table.asleep.All()[0].DueAt()))
-		}
 		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.All()[0].DueAt()) {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.All()[0].DueAt()))
 		}
@@ -42,7 +39,6 @@ func (w *world) check() {
 	w.checkLines()
 	w.checkSeats()
 	w.checkWakes()
-	w.checkInquiries()
 }
 
 // checkRenewals checks that every hold that is kept hears from Redis in time.
@@ -156,7 +152,7 @@ func (w *world) checkOrphans() {
 
 func (w *world) checkOrphan(n *name, field string) {
 	g := w.grants[field]
-	if g == nil || g.stage != retired || g.table.closed || g.table.denial != (denial{}) || w.procOf(g).gaveUp[n.index] {
+	if g == nil || g.stage != retired || g.table.closed || w.procOf(g).gaveUp[n.index] {
 		return
 	}
 	epoch, buried := n.server.dead[field]
@@ -250,9 +246,6 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 // wakes reports whether something will wake an attempt soon.
 func (w *world) wakes(v *verb, soon time.Duration) bool {
 	if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= w.now.Add(soon+v.lag) || w.endOf(v) >= Ended {
-		return true
-	}
-	if v.a.inquiry != 0 || slices.Contains(v.proc.table.asleep.All(), v.a) && v.a.DueAt() <= w.now.Add(soon+v.lag) {
 		return true
 	}
 	heard := v.step.Heard
@@ -381,8 +374,8 @@ func (w *world) checkEnd() {
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {
-				if h.unlocks.Open()+len(h.unlocks.Lost()) > 0 {
-					w.failf("Empty: c%d has %d open and %d lost acquisitions of a handle", p.index, h.unlocks.Open(), len(h.unlocks.Lost()))
+				if h.unlocks.Len() > 0 {
+					w.failf("Empty: c%d has %d acquisitions of a handle", p.index, h.unlocks.Len())
 				}
 			}
 		}
@@ -393,7 +386,7 @@ func (w *world) checkEnd() {
 		}
 	}
 	for _, r := range w.records {
-		if !r.settled && !r.leaked {
+		if !r.settled {
 			w.failf("OneResult: an acquisition has no result")
 		}
 	}

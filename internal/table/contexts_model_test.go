@@ -18,7 +18,7 @@ func claims(holds []*record) (all []owner.Claim) {
 }
 
 // closed reports whether the hold of an acquisition is over for its context.
-func (r *record) closed() bool { return r.unlocked || r.leaked || r.acq.closed.Load() }
+func (r *record) closed() bool { return r.unlocked || r.acq.closed.Load() }
 
 // ownerOf returns for whom a context stands now: for the owner of the nearest hold that is not over, or else for that of WithOwner.
 func ownerOf(holds []*record, base *owner.Owner) *owner.Owner {
@@ -74,8 +74,9 @@ func (w *world) checkChosen(r *record, x *Exit, late bool) {
 	}
 }
 
-// handleFor returns a handle with which the context of an acquisition unlocks it: any one, if a hold of the context let it acquire.
+// handleFor returns a handle with which the context of an acquisition unlocks it: any one, if the context still stands for its owner.
 func (w *world) handleFor(r *record) *Handle {
-	h, _ := pick(w, r.proc.handles[r.name.index], func(h *Handle) bool { return h == r.handle || r.by && h.sideKey() == r.handle.sideKey() })
+	owned := ownerOf(r.holds, r.base) != nil
+	h, _ := pick(w, r.proc.handles[r.name.index], func(h *Handle) bool { return h == r.handle || owned && h.sideKey() == r.handle.sideKey() })
 	return h
 }

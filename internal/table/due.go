@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Due ends the holds that are due, and returns the renewals and background releases that are due. It is called when an alarm
@@ -106,7 +107,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *notice.List) wire.Call {
 		default:
 			if b.Late && g.failures == 0 && now.Sub(g.term.Confirmed) >= b.lease/2 { // so that a hang is told before the loss
 				g.fail()
-				n.Report(notice.RenewalFailed, g.handle.Name, notice.LogNoRenewal, fault.ErrNoAnswer)
+				n.Report(observe.EventRenewalFailed, g.handle.Name, notice.LogNoRenewal, fault.ErrNoAnswer)
 			}
 			g.sending(b.lease, now)
 			wanted = append(wanted, g)
@@ -136,7 +137,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			t.counts.RenewalFailures++
 			failures := g.fail()
 			if failures == 1 { // once in each outage
-				n.Report(notice.RenewalFailed, g.handle.Name, notice.LogNoRenewal, g.handle.Of(r.Err))
+				n.Report(observe.EventRenewalFailed, g.handle.Name, notice.LogNoRenewal, g.handle.Of(r.Err))
 			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides

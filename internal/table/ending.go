@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table/internal/fairness"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // endLost ends the unlock of an acquisition whose grant is over, without a turn.
@@ -50,13 +51,6 @@ func (x *Exit) finish(err error) Step {
 	return Step{Do: Done, Err: err}
 }
 
-// repeats notes a release that failed, and that a receipt must tell apart from its repetition.
-func (x *Exit) repeats(err *fault.Error) {
-	if err != nil && x.grant.handle.Kind.Lasting && (err.InDoubt() || err.Fate == fault.Partial) {
-		x.grant.inDoubt = true
-	}
-}
-
 // noteRelease remembers a release of which other processes got a message.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
@@ -91,7 +85,7 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *notice.List) S
 		why = errLeaseEnded
 	}
 	if x.acq.renewal > 0 {
-		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
+		n.Report(observe.EventLost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
 	}
 	x.grant.rarely().loss = x.grant.lostBy(x.sent) // the reply may come after the deadline, and yet it was gone before
 	return t.endRelease(x, why, now, n)

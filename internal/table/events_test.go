@@ -178,7 +178,6 @@ func (w *world) due() bool {
 	}
 	p.alarm = 0
 	renew, release := p.table.Due(w.now, w.rand(2) == 0, &p.notices)
-	inquiries := p.table.Inquiries(w.now, w.rand(2) == 0, &p.notices)
 	p.deliver()
 	for i := range renew {
 		w.batches = append(w.batches, &renewal{proc: p, b: &renew[i]})
@@ -188,8 +187,7 @@ func (w *world) due() bool {
 			}
 		}
 	}
-	w.willInquire(p, inquiries)
-	w.logf("due at c%d: %d batches, %d releases, %d inquiries", p.index, len(renew), len(release), len(inquiries))
+	w.logf("due at c%d: %d batches, %d releases", p.index, len(renew), len(release))
 	for _, x := range release {
 		e := &exit{proc: p, name: w.nameOf(x.grant.handle.Key.Name), x: x}
 		w.exits = append(w.exits, e)
@@ -209,10 +207,6 @@ func (w *world) send() bool {
 	w.batches = queue.Without(w.batches, r)
 	p := r.proc
 	r.step, r.sent = w.step, w.now
-	if r.i != nil {
-		w.inquire(r)
-		return true
-	}
 	c := p.table.Wanted(r.b, w.now, &p.notices)
 	p.deliver()
 	if len(c.Keys) == 0 {
@@ -264,16 +258,8 @@ func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
 func (w *world) sendAgain() bool {
 	f, ok := pick(w, w.bag, func(f *flight) bool { return f.renewal != nil && !f.dead && !f.proc.stopped })
 	if ok {
-		w.batches = append(w.batches, f.renewal.again())
-	}
-	return ok
-}
-
-func (w *world) renewSoon() bool {
-	r, ok := pick(w, w.records, (*record).open)
-	if ok {
-		r.acq.RenewSoon(w.now, &r.proc.notices)
-		r.proc.deliver()
+		b := *f.renewal.b
+		w.batches = append(w.batches, &renewal{proc: f.proc, b: &b})
 	}
 	return ok
 }
@@ -349,7 +335,7 @@ func (w *world) checkPastUnlock(x *Exit, s Step) {
 }
 
 func (w *world) unlockAgain() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return (r.unlocked || r.leaked) && !r.proc.stopped })
+	r, ok := pick(w, w.records, func(r *record) bool { return r.unlocked && !r.proc.stopped })
 	if !ok {
 		return false
 	}
@@ -359,16 +345,6 @@ func (w *world) unlockAgain() bool {
 		w.failf("OneResult: the second unlock gets %s", s)
 	}
 	return true
-}
-
-func (w *world) leak() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return r.byHold && r.open() })
-	if ok {
-		r.acq.Leak(w.now, &r.proc.notices)
-		r.proc.deliver()
-		r.leaked = true
-	}
-	return ok
 }
 
 func (w *world) unlockAll() bool {

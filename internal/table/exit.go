@@ -16,12 +16,9 @@ import (
 // acquisition made through this handle. It never is another caller's, even if that is the only one.
 func (t *Table) Unlock(x *Exit, h *Handle, w owner.Who, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
-	a, o := h.toUnlock(w, now)
+	a := h.toUnlock(w, now)
 	if a == nil {
-		return x.finish(t.notHeld(h, o))
-	}
-	if o != nil {
-		h.unlockedBy = o
+		return x.finish(fault.ErrNotLocked)
 	}
 	return t.begin(x, a, now, n)
 }
@@ -89,16 +86,12 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.inRedis().Count(g.handle.Names(), g.open(), remaining)}
 	}
-	g.endLeaked(n)
 	x.start = now
 	next := t.nextHolder(g, now)
 	if t.parks(g, now) {
 		next = nil
 	}
-	inTurn := next != nil && g.lineTerm() == 0 && (!g.streak.over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
-	if inTurn && t.pass(x, next, now, n) {
-		return t.endRelease(x, nil, now, n)
-	}
+	inTurn := next != nil && g.lineTerm() == 0 && !g.streak.over(t.cfg.HandOvers, t.cfg.HandOverTime, now)
 	t.quit(g)
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
@@ -112,16 +105,11 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 // SettleRelease takes the reply to the exit's call.
 func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
-	if r.Repeated && r.Err == nil && !x.doubt && (r.N < 0 || r.N == 0 && x.phase == freeing) { // an earlier run may have released it
-		r = wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
-	}
 	switch {
 	case x.phase == showing:
 		return t.onPartReply(x, r, now, n)
 	case x.phase == handing:
 		return t.onHandOverReply(x, r, now, n)
-	case x.phase == exporting && t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
-		return t.export(x, now)
 	case x.phase == exporting:
 		return t.onExportReply(x, r, now, n)
 	case x.phase == freeing && x.background:
@@ -148,18 +136,11 @@ func (t *Table) onPartReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.
 func (t *Table) onReleaseReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	pause := t.cfg.Retry(x.retries + 1)
 	t.replied(x, r, now, n)
-	x.repeats(r.Err)
 	switch {
-	case t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
-		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
-		return t.free(x, now)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
-		switch lasting := x.grant.handle.Kind.Lasting; {
-		case lasting && r.N == 0 && !x.grant.inDoubt:
-			n.Log(x.grant.handle.Name, notice.LogNotKnown, nil)
-			return t.endRelease(x, nil, now, n)
-		case lasting || r.N > 0 || x.doubt && !x.parks:
+		switch {
+		case r.N > 0 || x.doubt && !x.parks:
 			return t.endRelease(x, nil, now, n)
 		case x.doubt: // it was not parked, or is not any more
 			return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
@@ -181,11 +162,6 @@ func (t *Table) onReleaseReply(x *Exit, r wire.Reply, now clock.Instant, n *noti
 func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.replied(x, r, now, n)
-	x.repeats(r.Err)
-	if t.refusesLine(g.handle, x.byLine, r.Err, now, n) {
-		x.denied = true
-		return t.free(x, now)
-	}
 	answered := r.Err == nil || r.Err.WrongType()
 	if answered && x.parks && g.leavesMore() {
 		g.rare.park = nil
@@ -197,11 +173,7 @@ func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *noti
 		return x.finish(nil)
 	}
 	if !answered {
-		message := notice.LogNotReleased
-		if g.handle.Kind.Lasting {
-			message = notice.LogNotGivenBack
-		}
-		n.Log(g.handle.Name, message, g.handle.Of(r.Err))
+		n.Log(g.handle.Name, notice.LogNotReleased, g.handle.Of(r.Err))
 	}
 	t.finish(g)
 	t.tasks.End()

@@ -56,7 +56,6 @@ func (t *Table) exportTurn(x *Exit, now clock.Instant, n *notice.List) Step {
 	a.closed.Store(true)
 	a.ending.End(fault.ErrExported, n)
 	g.drop(a)
-	g.endLeaked(n)
 	x.start = now
 	t.quit(g)
 	return t.export(x, now)
@@ -79,9 +78,9 @@ func (a *Acquisition) mayNotExport(now clock.Instant) error {
 }
 
 func (t *Table) export(x *Exit, now clock.Instant) Step {
-	x.phase, x.sent, x.byLine = exporting, now, t.lined(x.grant.handle)
+	x.phase, x.sent = exporting, now
 	x.ticket.sending(x.ticket.term.Lease, now)
-	c := x.ticket.inRedis().Export(x.grant.handle.Names(), x.grant.inRedis(), x.ticket.term.Lease, x.byLine || x.grant.handle.Kind.Queues)
+	c := x.ticket.inRedis().Export(x.grant.handle.Names(), x.grant.inRedis(), x.ticket.term.Lease, t.lined(x.grant.handle) || x.grant.handle.Kind.Queues)
 	return Step{Do: Ask, Acked: true, Within: t.left(x, now), Call: c}
 }
 

@@ -23,7 +23,7 @@ func (w *world) extend() bool {
 	over := r.acq.Err(w.now) != nil
 	c, err := r.acq.Extend(d, w.now)
 	switch {
-	case (err != nil) != (over || r.leaked):
+	case (err != nil) != over:
 		w.failf("Extend: an acquisition that is over, %v, gets %v", over, err)
 	case err != nil:
 		return true

@@ -57,8 +57,8 @@ func (g *Grant) Late(number uint64, r wire.Reply, now clock.Instant) {
 	t.repliedLate(g, number, r, now)
 	switch {
 	case r.Acquired():
-		g.needsCleanup, g.inDoubt = true, g.inDoubt || r.Repeated
-	case r.Err.InDoubt(), r.Repeated:
+		g.needsCleanup = true
+	case r.Err.InDoubt():
 		g.inDoubt = true
 	default:
 		return
@@ -71,7 +71,7 @@ func (g *Grant) Late(number uint64, r wire.Reply, now clock.Instant) {
 // inLine reports whether an exit runs the release of the line. It does even without the line if its grant stood there: only
 // that release takes it out.
 func (t *Table) inLine(x *Exit) bool {
-	return !x.narrow && (t.lined(x.grant.handle) || x.grant.lineTerm() != 0 && !x.denied)
+	return !x.narrow && (t.lined(x.grant.handle) || x.grant.lineTerm() != 0)
 }
 
 // onSeatFreed takes what the release of a fair lock did with it: a waiter of this client may have the lock. Without a reply, nobody
@@ -101,7 +101,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		next.handing, next.forcings, next.question = true, t.forcings, t.sections
 		next.knows().RefusedUntil(g.term.Ends()).Asked(next.question, now)
 		x.nextGrant.sending(next.Lease, now)
-		next.way = lineOf(g.handle.Kind)
+		next.way = lineWay{}
 		t.notePlace(next, next.way.channel(next), t.firstTerm(next), now)
 		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.firstTerm}
 	}
@@ -116,9 +116,6 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	given := r.Gave()
 	if l := t.queueOf(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
-		if x.grant.handle.Kind.HasPermits() {
-			freedHere(l, now)
-		}
 	}
 	if given.What == wire.ToPublic {
 		t.pump(x.grant.handle, t.cfg.StandBack, n)
@@ -139,7 +136,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 	case r.Err != nil:
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
-		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial || r.Err.Denied() // it was, or may have been, given the lock
+		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial // it may have been given the lock
 		t.onNoAnswer(a, now, n)
 	case given.What == wire.ToNext:
 		t.onGranted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
@@ -152,7 +149,7 @@ func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 		if epoch := a.place.Epoch; t.messages.Epoch(a.Handle.Names().Own()) != epoch {
 			a.place.Unsure = true // it woke while the release was under way, and had nothing to do
 		}
-		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Position{Ahead: 1}, a.firstTerm, now), now, n)
+		t.onPlaced(a, given.At, lineWay{}.pause(t, a, &wire.Position{Ahead: 1}, a.firstTerm, now), now, n)
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
 		t.onNoAnswer(a, now, n)

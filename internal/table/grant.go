@@ -5,10 +5,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/config"
-	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // plan sets when a grant that is not over here must be looked at.
@@ -47,7 +46,7 @@ func (g *Grant) inRedis() *wire.Holder {
 }
 
 // shrink drops the texts that can be made again. They are half of what a held lock takes, and much of what a waiter does. Nobody needs
-// them until the next renewal or inquiry, or the unlock.
+// them until the next renewal, or the unlock.
 func (g *Grant) shrink() {
 	g.handle.names.Drop()
 	g.holder.Shrink()
@@ -141,14 +140,11 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *notice.List) {
-	if g.handle.Kind.Lasting {
-		granted = lease.Forever
-	}
 	longest, shortest := g.renewal()
 	g.term.Confirm(sent, granted)
 	g.term.RenewAt = g.term.Renewal(longest, shortest)
 	if g.failures > 0 {
-		n.Report(notice.RenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
+		n.Report(observe.EventRenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
 	}
 	g.failures, g.alone, g.inRound = 0, false, false
 	if t := g.table; !t.closed {
@@ -183,17 +179,11 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *notice.List) {
 // cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer matter.
 func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if !t.tasks.Keep() {
-		if g.handle.Kind.Lasting {
-			n.Log(g.handle.Name, notice.LogNotGivenBack, fault.ErrClosed)
-		}
 		t.finish(g)
 		return
 	}
 	t.counts.leave(g.stage)
 	t.counts.InDoubt++
-	if g.handle.Kind.Lasting && g.stage != retiring {
-		t.unreturned++
-	}
 	g.stage, g.attempt, g.failures = retiring, nil, 0
 	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
@@ -209,12 +199,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 
 func (t *Table) finish(g *Grant) {
 	t.counts.leave(g.stage)
-	if g.handle.Kind.Lasting && g.stage == retiring {
-		t.unreturned--
-	}
-	if t.alive[g.holder.Number] == g {
-		delete(t.alive, g.holder.Number)
-	}
+	delete(t.alive, g.holder.Number)
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
 	g.turns.Notify()
@@ -253,8 +238,7 @@ func (g *Grant) Inspect() wire.Call {
 func (g *Grant) acquired(a *Attempt) *Acquisition {
 	q := g.another()
 	*q = Acquisition{
-		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared && q == &g.first, done: a.Done,
+		grant: g, handle: a.Handle, byHold: a.ByHold, plain: a.Owner == nil,
 	}
 	if a.Renewed {
 		q.renewal = a.Lease
@@ -262,10 +246,6 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	g.table.open++
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
-		a.Handle.locked = true
-		if a.by != nil {
-			g.owes(q, a.by)
-		}
 	}
 	return q
 }

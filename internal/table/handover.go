@@ -6,7 +6,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -39,7 +38,7 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	if k.Side == wire.MainSide && t.holder(g.handle.Key) != g {
 		return nil
 	}
-	a := firstToServe(l, g.holder.Permits())
+	a := firstToServe(l)
 	if a == nil || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
 		return nil
 	}
@@ -57,14 +56,10 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings, next.question = true, now, t.forcings, t.sections
-	due := x.grant.term.Ends()
-	if g.handle.Kind.HasPermits() {
-		due = now // others may free permits at any time
-	}
-	next.knows().RefusedUntil(due).Asked(next.question, now)
+	next.knows().RefusedUntil(x.grant.term.Ends()).Asked(next.question, now)
 	g.sending(next.Lease, now)
 	x.phase, x.sent, x.next, x.nextGrant = handing, now, next, g
-	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))
+	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease)
 	return Step{Do: Ask, Acked: true, Call: call}
 }
 
@@ -78,15 +73,11 @@ func (t *Table) onHandOverReply(x *Exit, r wire.Reply, now clock.Instant, n *not
 			x.next.Seen.HandedOver, x.next.Seen.Here = true, true
 			x.nextGrant.follow(g, now)
 		}
-		if g.handle.Kind.HasPermits() {
-			t.keptWithin(x, r, now)
-		}
 		return t.endRelease(x, nil, now, n)
 	case r.Err == nil && r.N == wire.LastGone:
 		return t.endGone(x, errHolderGone, now, n)
 	}
 	x.next, x.nextGrant = nil, nil // the release that follows is not about the next holder
-	x.repeats(r.Err)
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
 		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
@@ -125,64 +116,4 @@ func (t *Table) onHandedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Insta
 func (g *Grant) follow(last *Grant, now clock.Instant) {
 	g.streak, g.contested = streak{since: last.streak.since, count: last.streak.count + 1}, last.contested
 	g.streak.begin(now)
-}
-
-// pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
-// holder that Redis has.
-//
-// Both leases must be renewed and equal, and the last one never lengthened. Otherwise, if the next holder crashed, others
-// would wait for the longer one. A first term is as short for both, and its renewal comes when it would have come for the last one.
-func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) bool {
-	g, next, lease := x.grant, a.grant, a.Lease
-	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.leavesMore() ||
-		!a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
-		return false
-	}
-	renewAt, first := g.term.RenewAt, lease > wire.FirstTerm && g.term.Ends().Sub(g.term.Confirmed) <= wire.FirstTerm
-	if first {
-		lease = wire.FirstTerm
-	}
-	// Choose the moment so that a full lease from then ends no later than the present lease.
-	sent := min(g.term.SentAt(lease), now)
-	if now.Sub(sent) > lease/2 {
-		return false
-	}
-	delete(t.placed, next.holder.Number) // no reply says that it stands there
-	a.place = place.Place{}
-	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
-	a.sent, a.forcings = sent, t.forcings
-	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
-	a.Seen.HandedOver, a.Seen.Here = true, true
-	next.follow(g, now)
-	if t.alive[g.holder.Number] == g {
-		t.alive[g.holder.Number] = next
-	}
-	if first {
-		next.term.RenewAt = renewAt
-	}
-	if t.cfg.MaxHold > 0 {
-		next.term.MaxHold = now.Add(t.cfg.MaxHold)
-	}
-	t.plan(next, n)
-	t.counts.HandOvers++
-	a.keep(now)
-	a.bell.Ring()
-	return true
-}
-
-// uncontested reports whether nobody else waited for the permits of a grant when they were handed over to it.
-func (t *Table) uncontested(g *Grant, next *Attempt) bool {
-	return g.handle.Kind.HasPermits() && g.streak.count > 0 && !g.contested && !next.queue.Shared.others && t.lined(g.handle)
-}
-
-// keptWithin takes what Redis said after a hand-over of permits: whether more are free, and who else waits.
-func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
-	free, stand, listen := r.KeptWithin()
-	x.nextGrant.contested = stand
-	if l := t.queueOf(x.grant.handle.Key); l != nil {
-		l.Shared.others, l.Shared.handedAt = listen, now
-		if free > 0 {
-			asksNow(l, int(free)-int(l.Shared.asked), now)
-		}
-	}
 }

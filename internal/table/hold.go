@@ -27,7 +27,10 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 	case t.stopping && t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case lease.Late(p.sent, p.lease, now), t.forcings != a.forcings && t.forcedSince(a.Handle.Key, a.forcings, p.micros):
+	case lease.Late(p.sent, p.lease, now):
+		g.needsCleanup = true
+		return nil, fault.LeaseTooShort(p.lease, now.Sub(p.sent))
+	case t.forcings != a.forcings && t.forcedSince(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -60,7 +63,6 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 		t.compareSorts(a.Handle, n)
 	}
 	got := g.acquired(a)
-	g.waited = a.phase != trying && (a.Seen.Slept != 0 || a.Seen.Questions > 1) && a.knows().At(now, t.cfg.Floor()).Refused
 	g.confirm(p.sent, p.lease, n)
 	if a.queue != nil && a.Handle.Kind.Side == wire.MainSide {
 		a.queue.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
@@ -122,14 +124,14 @@ func (a *Attempt) least() time.Duration {
 const maxUnknown = 1000
 
 // unknown gives back what Redis has given to a number, if that is over. A number that was never drawn is not this client's.
-func (t *Table) unknown(h *Handle, number int64, permits int, given time.Duration, now clock.Instant, n *notice.List) {
+func (t *Table) unknown(h *Handle, number int64, given time.Duration, now clock.Instant, n *notice.List) {
 	_, alive := t.alive[number]
 	switch g := t.holder(h.Key); {
 	case number <= 0, number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
 	case alive, g != nil && g.holder.Number == number:
 	default:
 		g = &Grant{
-			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: lease.Term{Lease: given},
+			table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, number), term: lease.Term{Lease: given},
 			stage:  retired,
 			traces: traces{inDoubt: true}, // its tombstone may have been lost, too
 		}

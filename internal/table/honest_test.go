@@ -129,8 +129,6 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 	case v.ticket != nil && r.Err == nil: // the reply is about the ticket
 	case r.Err == nil && f.late != nil && !r.Acquired():
 		*e = evidence{refused: w.step}
-	case r.Err.Denied() && v.a.Handle.Kind.Line != nil &&
-		(f.call.Script == v.a.Handle.Kind.Line.Acquire || f.call.Script == v.a.Handle.Kind.Line.Yield): // it asks again, by another script
 	case r.Err == nil, r.Err.Fate == fault.Left && !r.Err.TimedOut(), errors.Is(r.Err, fault.ErrNotSent):
 	default:
 		*e = evidence{failed: w.step}

@@ -28,7 +28,7 @@ func (w *waitOver) Err() error {
 func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Second
+	table.cfg.HandOvers, table.cfg.HandOverTime = 10, time.Second
 	var n notice.List
 	left := &fault.Error{Fate: fault.Left, Transient: true, Err: context.DeadlineExceeded}
 	now := start
@@ -82,20 +82,6 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 			require.NotEqual(t, s.Got.grant.inRedis().Field, x.grant.inRedis().Field, "this releases the lock of the next owner")
 		}
 	}
-}
-
-// The end of a context runs code of the user's if the context is of a type of its own. What that does to one lock must not
-// concern the others, for which no other alarm is asked.
-func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
-	t.Parallel()
-	table, h, l := newTable()
-	a := acquire(t, h)
-	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
-	l.told = nil
-	var n notice.List
-	table.Forced(h.Key, 0, start, &n)
-	require.Panics(t, func() { n.Deliver(l) })
-	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")
 }
 
 // TestALateReplyToAnOlderAttemptIsNotOneToALaterOne has the question of an attempt that has left be answered while that of the next one, which
@@ -159,25 +145,4 @@ func TestALateReplyToALastQuestionIsNotOneToItsFirst(t *testing.T) {
 	head.grant.Late(first, wire.Reply{N: -60_001}, late)
 	s.Late.Late(s.Number, wire.Reply{N: -60_001}, late)
 	require.ErrorIs(t, table.concludes(next, late.Add(table.cfg.Floor())).Err, fault.ErrNoAnswer)
-}
-
-// TestALateReplyToAnEarlierQuestionIsNotOneToTheNext has an inquiry be under way when a message wakes its waiter, which asks, is refused and asks again.
-// Redis answers the inquiry then, and not the last question.
-func TestALateReplyToAnEarlierQuestionIsNotOneToTheNext(t *testing.T) {
-	t.Parallel()
-	table, a := asleep(t)
-	var n notice.List
-	sent := start.Add(wire.FirstTerm)
-	i := inquire(t, table, sent)
-	now := sent.Add(time.Millisecond)
-	table.Hear(a.Handle.Names().Own(), wire.Message{Subject: wire.EndsSoon, Number: a.grant.holder.Number, Term: time.Second}, now, &n)
-	require.Equal(t, Ask, table.Wake(a, ByNews, now, &n).Do)
-	now = now.Add(time.Millisecond)
-	require.Equal(t, Sleep, table.Settle(a, refusedInLine(), now, &n).Do)
-	require.Equal(t, Ask, table.Wake(a, ByTime, now, &n).Do)
-	late := now.Add(time.Second)
-	table.Inquired(i, sent, wire.Reply{List: []int64{2}}, late, &n)
-	floor := table.cfg.Floor()
-	require.True(t, table.concludes(a, late.Add(floor-1)).Refused)
-	require.ErrorIs(t, table.concludes(a, late.Add(floor)).Err, fault.ErrNoAnswer)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -20,7 +21,9 @@ func (p *process) Epoch(channel string) uint64 {
 }
 
 // Counts implements Messages.
-func (p *process) Counts(string) bool { return p.world.counts }
+func (*process) Refused(string) *fault.Error { return nil }
+
+func (p *process) Counts() bool { return p.world.counts }
 
 // Unheard implements Messages. In the model, all subscriptions are at the server of the scripts.
 func (p *process) Unheard(string, uint64) {}
@@ -92,7 +95,7 @@ func (w *world) hears(p *process, s *subscription, m message) {
 		s.notify()
 		public := s.public != 0 && w.now.Sub(s.public) < 100*time.Millisecond
 		if s.public = 0; !public { // the process that made it looks after it
-			p.freed(s, true)
+			p.freed(s)
 		}
 		return
 	}
@@ -143,7 +146,7 @@ func (w *world) checkLines() {
 			granted = granted && b.lastly >= m.at
 			over := m.missed != 0 && s.now.Sub(m.missed) >= passedOver
 			switch {
-			case m.epoch != s.epoch || w.unlined(m.field):
+			case m.epoch != s.epoch:
 			case s.line.index(m.field) >= 0 && !over:
 			case s.line.index(m.field) >= 0:
 				for _, behind := range n.ranks[i+1:] {
@@ -157,7 +160,7 @@ func (w *world) checkLines() {
 		}
 		for _, h := range s.holders {
 			i := s.line.index(h.field)
-			if i >= 0 && s.line.waiters[i].epoch == s.epoch && !s.line.waiters[i].late && !w.unlined(h.field) {
+			if i >= 0 && s.line.waiters[i].epoch == s.epoch && !s.line.waiters[i].late {
 				w.failf("Line: %s has the lock, and stands in the line", h.field)
 			}
 		}
@@ -191,10 +194,10 @@ func (w *world) checkStall(n *name) {
 	}
 }
 
-// freed says that the lock of a watched channel may be free. told says that a message did.
-func (p *process) freed(s *subscription, told bool) {
+// freed says that the lock of a watched channel may be free.
+func (p *process) freed(s *subscription) {
 	if s.watches > 0 && !strings.Contains(s.channel, ":rlock-twin") {
-		p.table.Freed(s.channel, told, p.world.now, &p.notices)
+		p.table.Freed(s.channel, &p.notices)
 		p.deliver()
 	}
 }

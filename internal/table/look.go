@@ -9,27 +9,17 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // begins has an attempt that contends ask, unless it has nothing to do yet.
 func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	t.choose(a, now)
-	if why != ByTime {
-		if pause := a.way.idle(t, a, why, now); pause > 0 {
-			if a.place.Pause > 0 { // its client asks for it: news that changes nothing does not end that
-				pause = -1
-			}
-			return t.rest(a, pause, n)
-		}
-		if _, line := a.way.(lineWay); line && why == ByMessage && a.place.Pause > 0 && !a.place.Unsure {
-			// Without a message, its subscription was confirmed. An inquiry sees all that a message before would have told.
-			if messages, subscribed := t.messages.Received(a.way.channel(a)); subscribed && messages == a.place.Messages {
-				t.inquireAt(a, max(now, t.inquired.Add(inquiryGap)), n)
-				return t.rest(a, -1, n)
-			}
-		}
+	if why == ByTime {
+		a.polls++
+	} else if pause := a.way.idle(t, a, why, now); pause > 0 {
+		return t.rest(a, pause, n)
 	}
-	t.stir(a)
 	a.askAt = 0
 	return t.question(a, asking, now, n)
 }
@@ -47,40 +37,20 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) S
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.unset && !a.handing && a.knows().At(now, t.cfg.Floor()).Unset: // unless there was another answer, or a failure, meanwhile
-		return t.giveUp(a, nil, now, n)
+	case contends && t.refused(a) != nil:
+		return t.onFailure(a, t.refused(a), now, n)
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)
 	case a.sibling().usable(now): // it need not queue any more
 		t.leaveQueue(a, n)
 		return t.ask(a, asking, now, n)
-	case !contends && !a.handing && (a.seek == beside || a.mayAsk(now)):
-		return t.askBeside(a, now, n)
 	case !contends:
 		return a.sleep(-1)
 	}
-	a.seek = alone
 	if a.phase == queued {
 		a.phase, why = resting, ByNews
 	}
 	return t.begins(a, why, now, n)
-}
-
-// askBeside has an attempt ask that does not contend.
-func (t *Table) askBeside(a *Attempt, now clock.Instant, n *notice.List) Step {
-	a.seek = beside
-	return t.ask(a, asking, now, n)
-}
-
-// fallsBack has an attempt wait that was refused beside the one that contends. By now it may be that one.
-func (t *Table) fallsBack(a *Attempt, now clock.Instant, n *notice.List) Step {
-	a.seek = alone
-	if contender(a.queue) == a {
-		return t.ask(a, asking, now, n)
-	}
-	a.phase = queued
-	t.suspect(a)
-	return a.sleep(-1)
 }
 
 // takeFailure goes on after a hand-over that failed, or that gave a lock on which the attempt cannot rely.
@@ -90,7 +60,16 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *notice.List) Step 
 	if f := (*fault.Error)(nil); errors.As(failed, &f) {
 		return t.onFailure(a, f, now, n)
 	}
-	return t.replace(a, now, n)
+	return t.replace(a, fault.ErrLate, now, n)
+}
+
+// refused returns why Redis does not let the user listen for the attempt, or nil.
+func (t *Table) refused(a *Attempt) *fault.Error {
+	heard := &a.heard
+	if a.queue != nil {
+		heard = &a.queue.Shared.heard
+	}
+	return t.messages.Refused(heard.Channel)
 }
 
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
@@ -136,7 +115,7 @@ func (t *Table) noteHeard(a *Attempt, p wire.Position, now clock.Instant, n *not
 		if now.Sub(t.unheardSince) < unheardFor {
 			return
 		}
-		t.unline(a.Handle, now)
+		t.hide(now)
 		if !t.hidden {
 			t.hidden = true
 			n.Log(a.Handle.Name, notice.LogNoSubscriber, nil)
@@ -149,6 +128,7 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 	if err.InDoubt() {
 		a.grant.inDoubt = true
 	}
+	a.grant.needsCleanup = a.grant.needsCleanup || err.Fate == fault.Partial // it may stand in the line, or have the lock
 	a.knows().Failed(err)
 	a.grant.turns.Notify()
 	switch {
@@ -160,10 +140,6 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 		return t.giveUp(a, nil, now, n)
 	}
 	pause := t.retryPause(a)
-	if a.seek == beside && contender(a.queue) != a { // the messages are for that one
-		a.phase = resting
-		return a.sleep(pause)
-	}
 	a.place.AskBy(now.Add(pause)) // also if something wakes it before
 	t.onNoAnswer(a, now, n)
 	return t.rest(a, pause, n)
@@ -173,7 +149,7 @@ func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *no
 func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := a.way.pause(t, a, &p, hint, now)
 	if p.Missed && a.place.Stands {
-		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
+		n.Report(observe.EventPlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
 	}
 	t.onPlaced(a, p.At, pause, now, n)
 	if p.Watch {
@@ -185,13 +161,8 @@ func (t *Table) onQueued(a *Attempt, p wire.Position, hint time.Duration, now cl
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.place.Unsure || !t.countsListeners(a.Handle):
+	case a.place.Unsure || !t.countsListeners():
 		return t.ask(a, asking, now, n)
 	}
-	s := t.rest(a, pause, n)
-	if _, line := a.way.(lineWay); line && s.Do == Sleep && a.place.Stands && p.Ahead < wire.Watching && hint > wire.FirstTerm {
-		a.place.Pause, s.Pause = pause, -1 // also if it is yet to be subscribed: then an inquiry says that it must ask
-		t.inquireAt(a, now.Add(pause), n)
-	}
-	return s
+	return t.rest(a, pause, n)
 }

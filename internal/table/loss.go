@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that
@@ -74,7 +75,6 @@ func (g *Grant) lostBy(now clock.Instant) lease.Loss {
 // lose ends the grant for its users and here.
 func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 	g.rarely().loss = g.lostBy(now)
-	g.rarely().loss.Final = errors.Is(why, errMaxHold) || errors.Is(why, errForced)
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
 	at := now
@@ -85,12 +85,8 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 	t.allUnlocked(g)
 	t.counts.lost(g)
 	for i := range g.open() {
-		a := g.at(i)
-		switch {
-		case a.closed.Load():
+		if a := g.at(i); a.closed.Load() {
 			a.handle.unlocks.Forget(a)
-		case !a.byHold:
-			a.handle.unlocks.Lose(a)
 		}
 	}
 	g.attach()
@@ -102,21 +98,18 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 }
 
 // endAcquisitions ends all acquisitions for their users. It logs a loss once, even if the users are told. The end of a fixed
-// lease need not be logged, because Lease asked for it. A group logs its own loss instead of that of a member.
+// lease need not be logged, because Lease asked for it.
 func (g *Grant) endAcquisitions(why error, n *notice.List) {
 	loud := false
 	end := func(a *Acquisition) {
 		ended := a.ending.End(lossOf(a.handle, why), n)
-		loud = loud || ended && !a.quiet
+		loud = loud || ended
 	}
 	for i := range g.open() {
 		end(g.at(i))
 	}
-	for _, a := range g.leaked() {
-		end(a)
-	}
 	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {
-		n.Report(notice.Lost, g.handle.Name, notice.LogLost, lossOf(g.handle, why))
+		n.Report(observe.EventLost, g.handle.Name, notice.LogLost, lossOf(g.handle, why))
 	}
 }
 
@@ -135,24 +128,22 @@ func (t *Table) over(g *Grant, at clock.Instant, why error, n *notice.List) {
 }
 
 // EndOf returns how a hold ended for a reason. Nil means that it was unlocked.
-func EndOf(why error) notice.End {
+func EndOf(why error) observe.End {
 	switch {
-	case why == nil:
-		return notice.Unlocked
+	case why == nil, errors.Is(why, fault.ErrUnlockedAlready):
+		return observe.EndUnlocked
 	case errors.Is(why, fault.ErrClosed):
-		return notice.Closed
-	case errors.Is(why, fault.ErrUnlockedAlready):
-		return notice.Abandoned
+		return observe.EndClosed
 	case errors.Is(why, errLeaseEnded):
-		return notice.LeaseEnded
+		return observe.EndLeaseEnded
 	case errors.Is(why, errForced):
-		return notice.Forced
+		return observe.EndForced
 	case errors.Is(why, errMaxHold):
-		return notice.TooLong
+		return observe.EndTooLong
 	case errors.Is(why, errOverwritten):
-		return notice.Overwritten
+		return observe.EndOverwritten
 	}
-	return notice.Gone
+	return observe.EndGone
 }
 
 // whyLost returns why a grant was lost.

@@ -39,7 +39,6 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *n
 		t.onGrantMessage(h, m, its, arrived, n)
 	case wire.EndsSoon:
 		if next := t.placed[m.Number]; next != nil && its(next.Handle) {
-			t.stir(next)
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}
@@ -64,7 +63,7 @@ func (t *Table) onGrantMessage(h *Handle, m wire.Message, its func(*Handle) bool
 		return
 	}
 	if h != nil {
-		t.unknown(h, m.Number, 1, m.Term, arrived, n)
+		t.unknown(h, m.Number, m.Term, arrived, n)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestPumpsAndWatchesOfTwoLocksWithOneChannel(t *testing.T) {
 	}
 	base := handles[0].Names().Base()
 	require.Equal(t, base, handles[1].Names().Base())
-	table.Freed(base, true, start, &n)
+	table.Freed(base, &n)
 	n.Deliver(c)
 	for _, h := range handles {
 		require.Contains(t, c.told, "pump "+h.Names().Own())

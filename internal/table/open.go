@@ -2,13 +2,9 @@ package table
 
 import (
 	"math"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
@@ -54,9 +50,6 @@ func (g *Grant) close(a *Acquisition) {
 	case g.rare != nil:
 		g.rare.more = queue.Without(g.rare.more, a)
 	}
-	if g.rare != nil {
-		g.rare.owed = slices.DeleteFunc(g.rare.owed, func(o owed) bool { return o.acq == a })
-	}
 }
 
 func (g *Grant) mustUnlock() bool {
@@ -68,30 +61,11 @@ func (g *Grant) mustUnlock() bool {
 	return false
 }
 
-func (g *Grant) endLeaked(n *notice.List) {
-	for _, leaked := range g.leaked() {
-		leaked.ending.End(fault.ErrUnlockedAlready, n)
-	}
-}
-
-// owes notes that a hold let its context make an acquisition, given the flag of that hold.
-func (g *Grant) owes(a *Acquisition, by *atomic.Bool) {
-	g.rarely().owed = append(g.rarely().owed, owed{a, by})
-}
-
 func (g *Grant) rarely() *rarely {
 	if g.rare == nil {
 		g.rare = new(rarely)
 	}
 	return g.rare
-}
-
-// leaked returns the acquisitions that are open, but that no caller can unlock any more.
-func (g *Grant) leaked() []*Acquisition {
-	if g.rare == nil {
-		return nil
-	}
-	return g.rare.leaked
 }
 
 func (s *streak) begin(now clock.Instant) {

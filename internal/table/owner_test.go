@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -19,7 +20,7 @@ func TestTwoTablesLookAtTheOwnerOfAHold(t *testing.T) {
 	a := acquire(t, h)
 	var both sync.WaitGroup
 	both.Go(func() {
-		require.False(t, other.Holds(a.Owner(), strange, start))
+		require.Nil(t, other.Chosen(strange, owner.Who{Owner: a.Owner()}, start))
 	})
 	both.Go(func() {
 		var n notice.List
@@ -29,5 +30,5 @@ func TestTwoTablesLookAtTheOwnerOfAHold(t *testing.T) {
 		n.Deliver(l)
 	})
 	both.Wait()
-	require.False(t, one.Holds(a.Owner(), h, start))
+	require.Nil(t, one.Chosen(h, owner.Who{Owner: a.Owner()}, start))
 }

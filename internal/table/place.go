@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -43,32 +42,11 @@ func (a *Attempt) keepSeat() {
 
 // lineCall returns the call that asks for the lock, and puts the attempt into the line with a term if it is refused. Zero puts it nowhere.
 func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
-	c := a.grant.inRedis().Stand(names, a.Lease, term)
-	if a.SetsUp {
-		c.Args.Other = 1
-	}
-	return c
-}
-
-// inquiryGap is how far apart inquiries are about those whose subscriptions were confirmed, so that many share a call.
-const inquiryGap = 5 * time.Millisecond
-
-// inquireAt has the client ask for an attempt at a moment, unless that wakes before.
-func (t *Table) inquireAt(a *Attempt, at clock.Instant, n *notice.List) {
-	a.inquiry = 0
-	t.asleep.Set(a, at)
-	n.Alarm(t.asleep.Alarm())
-}
-
-// stir ends that.
-func (t *Table) stir(a *Attempt) {
-	a.inquiry, a.place.Pause = 0, 0
-	t.asleep.Remove(a)
+	return a.grant.inRedis().Stand(names, a.Lease, term)
 }
 
 // forgetPlace notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
 func (t *Table) forgetPlace(a *Attempt) {
-	t.stir(a)
 	if a.place.May {
 		delete(t.placed, a.grant.holder.Number)
 		t.notePast(a.grant)
@@ -82,7 +60,7 @@ func (t *Table) forgetPlace(a *Attempt) {
 // restsInLine returns for how long an attempt that stands in the line has nothing to do. A message on its channel that is no
 // grant means that it has to ask.
 func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByMessage || !a.place.Stands || a.place.Unsure || !t.countsListeners(a.Handle) {
+	if why == ByMessage || !a.place.Stands || a.place.Unsure || !t.countsListeners() {
 		return 0
 	}
 	return a.place.AskAt.Sub(now)
@@ -107,7 +85,7 @@ func (t *Table) waiterFor(h *Handle) *Attempt {
 // holder: those of the attempts that stand in the line, and those of the grants that stood there and are not over. A grant that never
 // stood there gets no message. So any other number is over for good, and its release takes nothing from anybody.
 
-// notePast notes a grant that does not stand in the line any more, or that may get a receipt, unless it is over: see [Table.Audit].
+// notePast notes a grant that does not stand in the line any more, unless it is over.
 func (t *Table) notePast(g *Grant) {
 	if g.stage != retired {
 		t.alive[g.holder.Number] = g

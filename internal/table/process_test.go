@@ -129,28 +129,23 @@ func (p *process) confirm(s *subscription) {
 	p.world.epochs++
 	s.confirmed, s.epoch, s.public = true, p.world.epochs, 0
 	s.notify()
-	p.freed(s, false)
+	p.freed(s)
 }
 
 // deliver tells what the latest call of the table left to be told.
 func (p *process) deliver() { p.notices.Deliver(p) }
 
-// lost reports whether an owner must unlock a name before it may acquire it again. dropped means that it must wait for the watchdog,
-// which looks at a hold that it dropped, and whose lease is over.
-func (w *world) lost(p *process, n *name, o *owner.Owner) (lost, dropped bool) {
-	for _, r := range w.records {
-		if r.proc == p && r.name == n && r.owner == o && !r.unlocked {
-			lost = lost || !r.leaked && r.acq.Err(w.now) != nil
-			dropped = dropped || r.leaked && r.acq.grant.term.Past(w.now)
-		}
-	}
-	return lost, dropped
+// lost reports whether an owner must unlock a name before it may acquire it again.
+func (w *world) lost(p *process, n *name, o *owner.Owner) bool {
+	return slices.ContainsFunc(w.records, func(r *record) bool {
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && r.acq.Err(w.now) != nil
+	})
 }
 
 // holds reports whether an owner holds a name, on either side.
 func (w *world) holds(p *process, n *name, o *owner.Owner) bool {
 	return o != nil && slices.ContainsFunc(w.records, func(r *record) bool {
-		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && r.acq.Err(w.now) == nil
 	})
 }
 
@@ -158,16 +153,9 @@ func (w *world) holds(p *process, n *name, o *owner.Owner) bool {
 func (w *world) holdsWithoutToken(p *process, n *name, o *owner.Owner) bool {
 	return slices.ContainsFunc(w.records, func(r *record) bool {
 		k := r.acq.grant.handle.Kind
-		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && r.acq.Err(w.now) == nil &&
 			k.Side == wire.MainSide && !k.Tokens
 	})
-}
-
-// unlined reports whether the process of a field lost a right that the line needs. What it has in the line stays there for a
-// while.
-func (w *world) unlined(field string) bool {
-	g := w.grants[field]
-	return g != nil && g.table.denial != (denial{})
 }
 
 // run runs a call about one name.

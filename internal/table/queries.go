@@ -2,23 +2,16 @@ package table
 
 import (
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/owner"
 )
-
-// Holds reports whether an owner holds the lock of a handle, as far as this process knows.
-func (t *Table) Holds(o *owner.Owner, h *Handle, now clock.Instant) bool {
-	defer t.lock().Unlock()
-	return t.grants.Of(h.sideKey(), o).usable(now)
-}
 
 // Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the
 // acquisition that [Table.Unlock] would end. It returns nil if that grant is not held.
 func (t *Table) Chosen(h *Handle, w owner.Who, now clock.Instant) *Grant {
 	defer t.lock().Unlock()
-	o, _ := w.Now()
+	o := w.Now()
 	g := t.grants.Of(h.sideKey(), o)
-	if a, _ := h.toUnlock(w, now); g == nil && a != nil {
+	if a := h.toUnlock(w, now); g == nil && a != nil {
 		g = a.grant
 	}
 	if g == nil || g.stage != held {
@@ -72,21 +65,6 @@ func (t *Table) Line(k Key) (waiters int, rests bool, channel string) {
 		channel = l.Shared.heard.Channel
 	}
 	return l.Len(), rests, channel
-}
-
-// Queues reports whether the waiters of a handle queue in Redis, where an attempt that does not wait never overtakes them.
-func (t *Table) Queues(h *Handle) bool {
-	defer t.lock().Unlock()
-	return h.Kind.Queues || h.Kind.Channel != "" && t.usesLine(h)
-}
-
-// Known returns what an attempt under way would say if it ended now.
-func (t *Table) Known(a *Attempt, now clock.Instant) outcome.Result {
-	defer t.lock().Unlock()
-	if a.phase == done {
-		return a.Last
-	}
-	return t.concludes(a, now)
 }
 
 // Counts returns what happened so far, and what is the case now. A closed table holds nothing.

@@ -9,13 +9,13 @@ import (
 )
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
-// the attempt, so that it asks once more, or the client does, when no release can be missed any longer.
+// the attempt, so that it asks once more, when no release can be missed any longer.
 func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	if a.got != nil { // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)
 	}
 	a.phase = resting
-	t.suspect(a)
+	t.noteHere(a)
 	s := a.sleep(pause)
 	a.way = t.wayOf(a)
 	channel := a.way.channel(a)
@@ -39,6 +39,12 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	}
 	s.Heard = heard.Heard
 	return s
+}
+
+// noteHere notes, for those who observe an attempt that begins to wait, whether another owner of this process has the lock.
+func (t *Table) noteHere(a *Attempt) {
+	h := t.holder(a.Handle.Key)
+	a.Seen.Here = a.Seen.Here || h != nil && !h.sameOwner(a.grant)
 }
 
 // succeed ends an attempt with what was acquired, or handed over.
@@ -67,8 +73,8 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List)
 }
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
-func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
-	a.knows().Failed(fault.ErrLate)
+func (t *Table) replace(a *Attempt, why error, now clock.Instant, n *notice.List) Step {
+	a.knows().Failed(why)
 	t.forgetPlace(a)
 	old := a.grant
 	a.keepSeat()
@@ -91,7 +97,6 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
-	a.counted(g.holder.Permits())
 	s.Outlives, s.Within = a.asks(now)
 	if a.queue != nil {
 		a.question, s.Number = t.sections, t.sections

@@ -186,7 +186,7 @@ func (s *server) run(c *wire.Call) wire.Reply {
 	return r
 }
 
-// renew renews one lock of a batch, or inquires about it.
+// renew renews one lock of a batch.
 func (s *server) renew(c *wire.Call) int64 {
 	s.subscribe()
 	r := s.redis.Call(c)

@@ -14,7 +14,7 @@ import (
 func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.phase == trying {
-		if r.Err == nil && !r.Repeated && r.Acquired() {
+		if r.Err == nil && r.Acquired() {
 			if got, _ := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n); got != nil {
 				delete(t.trying, a.Handle.Key)
 				a.phase = done
@@ -23,13 +23,10 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 		}
 		t.enqueue(a) // it may stand in the line, or have a lock on which it cannot rely
 	}
-	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
 		g.needsCleanup = true
 	}
 	switch {
-	case r.Err == nil && a.byLine && r.Acquired():
-		return t.takeGrant(a, r, now, n)
 	case t.spared(a, r, now):
 		a.asked = false
 		return t.ask(a, a.phase, now, n)
@@ -39,29 +36,19 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 		}
 		s := t.leave(a, now, n)
 		if s.Do == Ask {
-			g.inDoubt = true // the reply may come when the grant is over, and its holder in Redis another grant's
+			g.inDoubt = true // the first question may be executed after the release
 		}
 		return s
 	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.bars(a, now)):
 		a.unsent(r.Err)
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
-	case t.refusesLine(a.Handle, a.byLine, r.Err, now, n):
-		t.forgetPlace(a)
-		if a.overdue(now) {
-			return t.giveUp(a, nil, now, n)
-		}
-		a.asked = false // by no command that Redis carried out
-		return t.ask(a, a.phase, now, n)
 	case r.Err != nil:
 		return t.onFailure(a, r.Err, now, n)
 	case !r.Acquired():
 		a.retries = 0
-		a.onRefused(&r)
-		switch {
-		case a.phase == parting || a.SetsUp && r.NotSetUp():
+		a.onRefused()
+		if a.phase == parting {
 			return t.giveUp(a, nil, now, n)
-		case a.seek == beside:
-			return t.fallsBack(a, now, n)
 		}
 		if at, ok := r.Position(); ok && a.place.Asks && at.Ahead >= 0 {
 			return t.onQueued(a, at, r.Hint(), now, n)
@@ -75,16 +62,13 @@ func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *n
 // takeGrant makes an attempt the holder whose question Redis granted.
 func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
-	if a.queue != nil && a.Handle.Kind.HasPermits() {
-		asksNow(a.queue, int(r.N)-int(a.queue.Shared.asked), now) // the next ones ask, too
-	}
 	a.Seen.Granted = a.place.Given != 0
 	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given}, now, n)
 	switch {
 	case got != nil:
 		return t.succeed(a, got, n)
 	case errors.Is(err, fault.ErrLate) && a.phase != parting:
-		return t.replace(a, now, n)
+		return t.replace(a, err, now, n)
 	}
 	return t.giveUp(a, err, now, n)
 }
@@ -96,15 +80,8 @@ func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
 }
 
 // onRefused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
-func (a *Attempt) onRefused(r *wire.Reply) {
+func (a *Attempt) onRefused() {
 	a.knows().Refused()
-	if a.queue != nil {
-		a.queue.Shared.free = 0
-	}
-	if r.NotSetUp() {
-		a.knows().NotSetUp()
-		a.tellUnset()
-	}
 	if a.way.leavesPlace() {
 		a.grant.needsCleanup = true
 	}
@@ -149,7 +126,7 @@ func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *not
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
 		t.lose(g, errHolderGone, now, n)
-	case g.usable(now) && t.bars(a, now): // the others have leaked meanwhile
+	case g.usable(now) && t.bars(a, now): // the others were unlocked meanwhile
 		return a.finish(fault.ErrClosed)
 	case g.usable(now):
 		got := g.acquired(a)
@@ -159,25 +136,11 @@ func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *not
 	return a.finish(fault.ErrLost)
 }
 
-// tellUnset wakes the attempts in the local queue whose callers set the semaphore up, so that they do. The caller of this one does
-// not, and they would wait behind it in vain.
-func (a *Attempt) tellUnset() {
-	if a.SetsUp || a.queue == nil {
-		return
-	}
-	for _, other := range a.queue.All() {
-		if other.SetsUp {
-			other.unset = true
-			other.bell.Ring()
-		}
-	}
-}
-
 func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings, a.byLine = adopting, now, t.forcings, t.lined(a.Handle)
-	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease, a.byLine || a.Handle.Kind.Queues)}
+	a.phase, a.sent, a.forcings = adopting, now, t.forcings
+	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease, t.lined(a.Handle) || a.Handle.Kind.Queues)}
 	s.Outlives, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)
 	return s
@@ -187,9 +150,6 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 // of itself.
 func (t *Table) onAdoptReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g, err := a.grant, r.Err
-	if t.refusesLine(a.Handle, a.byLine, err, now, n) {
-		return t.adopt(a, now)
-	}
 	if err == nil && r.Acquired() {
 		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)
 		if got == nil {

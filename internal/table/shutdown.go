@@ -1,7 +1,6 @@
 package table
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -13,7 +12,6 @@ import (
 // the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked, and of which names.
 func (t *Table) Close(now clock.Instant, n *notice.List) (open int, names []string) {
 	defer t.lock().Unlock()
-	lasting := 0
 	t.closed, t.stopping = true, true
 	for _, g := range slices.Clone(t.heap.All()) {
 		g.endAcquisitions(fault.ErrClosed, n)
@@ -24,26 +22,12 @@ func (t *Table) Close(now clock.Instant, n *notice.List) (open int, names []stri
 			if g.open() > 0 {
 				names = append(names, g.handle.Name)
 			}
-			if g.handle.Kind.Lasting {
-				lasting++
-			}
 		case retiring:
 			t.schedule(g, now, n)
 		default: // an expired grant has its release before it
 		}
 	}
-	if lasting > 0 {
-		n.Log("", notice.LogPermitsHeld, fmt.Errorf("holds that are left: %d", lasting))
-	}
 	return t.open, names
-}
-
-// Closed logs how many releases of what has no lease were not over when the client stopped.
-func (t *Table) Closed(n *notice.List) {
-	defer t.lock().Unlock()
-	if t.unreturned > 0 {
-		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.unreturned))
-	}
 }
 
 // A shutdown has two parts. Stop ends all waits and tells the holders, and their locks are held and renewed as before. Close

@@ -32,7 +32,7 @@ func (w *world) mayReenter(v *verb, got *Acquisition) bool {
 func (w *world) open(p *process) int {
 	n := 0
 	for _, r := range w.records {
-		if r.proc == p && !r.leaked && !r.settled && !r.over && (r.unlocked || r.acq.ending.Err() == nil) {
+		if r.proc == p && !r.settled && !r.over && (r.unlocked || r.acq.ending.Err() == nil) {
 			n++
 		}
 	}
@@ -55,7 +55,7 @@ func (w *world) checkStop(p *process) {
 		w.failf("Drained: c%d is drained, and %d are open", p.index, w.open(p))
 	}
 	for _, r := range w.records {
-		if r.proc == p && !r.unlocked && !r.leaked && !errors.Is(r.told, fault.ErrClosed) && r.acq.ending.Err() == nil {
+		if r.proc == p && !r.unlocked && !errors.Is(r.told, fault.ErrClosed) && r.acq.ending.Err() == nil {
 			w.failf("Stopped: the holder of #%d is not told", r.acq.grant.holder.Number)
 		}
 	}

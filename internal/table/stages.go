@@ -19,8 +19,10 @@ type Messages interface {
 	// Unheard takes notice that the server that runs the scripts knew of no subscriber of a channel, although the channel had this
 	// epoch before the command was sent.
 	Unheard(channel string, epoch uint64)
-	// Counts reports whether Redis can count all receivers of a message about a name.
-	Counts(name string) bool
+	// Refused returns why Redis does not let this client subscribe to a channel, or nil.
+	Refused(channel string) *fault.Error
+	// Counts reports whether Redis can count all receivers of a message.
+	Counts() bool
 }
 
 // lastForce is the unlocks by force of a name.
@@ -46,15 +48,6 @@ const (
 
 // errUndefined is the error of a step that no attempt can take: a bug.
 var errUndefined = errors.New("rlock: internal error: undefined step")
-
-// seek is why an attempt of a local queue asks.
-type seek uint8
-
-const (
-	alone   seek = iota // it contends
-	hopeful             // and permits are free, as far as is known
-	beside              // permits are free, although it does not contend; it does not stand in the line
-)
 
 // exitPhase is the position of an exit.
 type exitPhase uint8

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/config"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/task"
@@ -18,12 +19,14 @@ import (
 type lineClient struct {
 	listener
 	epoch   uint64
-	unheard []uint64 // the epochs that were reported
+	unheard []uint64     // the epochs that were reported
+	refusal *fault.Error // of every channel
 }
 
-// Epoch and Counts implement Messages.
-func (c *lineClient) Epoch(string) uint64 { return c.epoch }
-func (c *lineClient) Counts(string) bool  { return true }
+// Epoch, Refused and Counts implement Messages.
+func (c *lineClient) Epoch(string) uint64         { return c.epoch }
+func (c *lineClient) Refused(string) *fault.Error { return c.refusal }
+func (c *lineClient) Counts() bool                { return true }
 
 // Unheard implements Messages.
 func (c *lineClient) Unheard(_ string, epoch uint64) { c.unheard = append(c.unheard, epoch) }
@@ -259,7 +262,7 @@ func TestAClientWhoseSubscriptionsAreHiddenDoesWithoutTheLine(t *testing.T) {
 		table, _, a, c := waiting(t)
 		c.epoch = test.epoch
 		var n notice.List
-		for at := time.Duration(0); at <= unheardFor && table.countsListeners(a.Handle); at += time.Second {
+		for at := time.Duration(0); at <= unheardFor && table.countsListeners(); at += time.Second {
 			require.Equal(t, Ask, table.Wake(a, ByTime, start.Add(at), &n).Do, what)
 			heard := int64(2)
 			if test.heard != 0 && at == test.heard {
@@ -269,7 +272,7 @@ func TestAClientWhoseSubscriptionsAreHiddenDoesWithoutTheLine(t *testing.T) {
 			table.Settle(a, place, start.Add(at), &n)
 		}
 		n.Deliver(c)
-		require.Equal(t, test.lined, table.countsListeners(a.Handle), what)
+		require.Equal(t, test.lined, table.countsListeners(), what)
 		require.Equal(t, !test.lined, table.hidden, "%s: the log says so", what)
 	}
 }
@@ -325,65 +328,4 @@ func TestATurnInTheLineIsShort(t *testing.T) {
 	s := table.Release(new(Exit), held, now, new(notice.List))
 	require.Equal(t, wire.Plain.Line.Release, s.Call.Script)
 	require.NotNil(t, s.Call.Args.Other, "it names the head")
-}
-
-// A first term is handed over lazily, too, although it is shorter than the lease.
-func TestALazyHandOverOfAFirstTerm(t *testing.T) {
-	t.Parallel()
-	const hops = contestedHandOvers + 2 // only their duration bounds them
-	for age, lazy := range map[time.Duration]bool{
-		wire.FirstTerm/2 - 50*time.Millisecond: true, wire.FirstTerm/2 + 50*time.Millisecond: false,
-	} {
-		table, held, now := granted(t)
-		table.cfg.Lazy = true
-		deadline, renewAt := held.Deadline(), held.grant.term.RenewAt
-		for hop := range hops {
-			next := following(t, held, now)
-			if hop == hops-1 {
-				now = now.Add(age)
-			}
-			var n notice.List
-			s := table.Release(new(Exit), held, now, &n)
-			require.Equal(t, lazy || hop < hops-1, s.Do == Done)
-			if s.Do != Done {
-				break
-			}
-			s = table.Wake(next, ByNews, now, &n)
-			require.NotNil(t, s.Got)
-			held = s.Got
-			require.Equal(t, deadline, held.Deadline(), "the lease that Redis has")
-			require.Equal(t, renewAt, held.grant.term.RenewAt, "the renewal is due when it was")
-		}
-	}
-}
-
-// A lazy hand-over leaves the holder in Redis as it is. A late message that the line granted it causes no release while somebody has
-// it, and one after that does: a failover has brought it back.
-func TestAHolderThatWasPassedOnIsReleasedOnceNobodyHasIt(t *testing.T) {
-	t.Parallel()
-	table, held, now := granted(t)
-	table.cfg.Lazy = true
-	number := held.grant.holder.Number
-	hear := func(exits int) []*Exit {
-		t.Helper()
-		var n notice.List
-		table.Hear(held.handle.Names().Own(), wire.Message{Subject: wire.Granted, Number: number, At: 1_001_000, Term: wire.FirstTerm}, now, &n)
-		_, all := table.Due(now, false, &n)
-		require.Len(t, all, exits)
-		return all
-	}
-	hear(0)
-	next := following(t, held, now)
-	var n notice.List
-	var x Exit
-	require.Equal(t, Done, table.Release(&x, held, now, &n).Do)
-	hear(0)
-	got := table.Wake(next, ByNews, now, &n).Got
-	require.NotNil(t, got)
-	require.Equal(t, number, got.grant.holder.Number)
-	x = Exit{}
-	require.Equal(t, Ask, table.Release(&x, got, now, &n).Do)
-	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, now, &n).Do)
-	s := table.ResumeRelease(hear(1)[0], now, &n)
-	require.Equal(t, number, s.Call.Args.Number)
 }

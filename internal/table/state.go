@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/config"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
@@ -42,16 +41,15 @@ type Table struct {
 	messages Messages
 	receiver notice.Receiver
 
-	mu         sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
-	sections   uint64     // how often mu was taken: a question has the number of its section, as no other one of its local queue has
-	closed     bool
-	stopping   bool // Stop or Close was called
-	open       int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
-	counts     Counts
-	drained    chan struct{} // closed when open is zero; nil until Stop makes it
-	isDrained  bool
-	unreturned int   // the background releases of what has no lease
-	number     int64 // of the latest grant, or the latest call that counts once
+	mu        sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
+	sections  uint64     // how often mu was taken: a question has the number of its section, as no other one of its local queue has
+	closed    bool
+	stopping  bool // Stop or Close was called
+	open      int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
+	counts    Counts
+	drained   chan struct{} // closed when open is zero; nil until Stop makes it
+	isDrained bool
+	number    int64 // of the latest grant, or the latest call that counts once
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive      [wire.Families]owner.Names[*Grant]
 	grants         owner.Holdings[HeldKey, *Grant]
@@ -59,24 +57,19 @@ type Table struct {
 	trying         map[Key]*Attempt                 // those that join a queue only if they have to
 	joined         int                              // how many of them did since trying was made
 	publicReleases queue.Memory[Key, fairness.Release]
-	heap           queue.Heap[*Grant, clock.Instant]   // the grants that have a due time
-	forcings       int                                 // how many unlocks by force there were
-	forced         queue.Memory[Key, lastForce]        // the latest of each name
-	fenced         *queue.Memory[Key, bool]            // the latest names acquired with tokens; true means also without, which was logged; nil means none
-	asleep         queue.Heap[*Attempt, clock.Instant] // those for which the client asks, see [Table.Inquiries]
-	inquiries      int64                               // the number of the latest one
-	inquired       clock.Instant                       // when that was due
+	heap           queue.Heap[*Grant, clock.Instant] // the grants that have a due time
+	forcings       int                               // how many unlocks by force there were
+	forced         queue.Memory[Key, lastForce]      // the latest of each name
+	fenced         *queue.Memory[Key, bool]          // the latest names acquired with tokens; true means also without, which was logged; nil means none
 
-	placed  map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
-	alive   map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
-	origins place.Origins[*Handle]           // by the channels on which this client hears of grants
-	audited queue.Memory[Key, clock.Instant] // when to ask for the receipts of a semaphore again
-	seats   map[Key]*seats                   // in the queues of fair locks
-	watches map[string]*watched              // by the channel of this client's waiters for the name, as pumps are
-	pumps   map[string]*pump                 // those under way, at most one for a name
-	// unlined has the names whose line this client does without, because it cannot work there, and until when. Nil means none.
-	unlined *queue.Memory[Key, clock.Instant]
-	denial  denial // the first time that Redis refused what the line needs
+	placed  map[int64]*Attempt     // by the holder's number: those that a release may grant a lock to
+	alive   map[int64]*Grant       // those that stood there before, and are not over
+	origins place.Origins[*Handle] // by the channels on which this client hears of grants
+	seats   map[Key]*seats         // in the queues of fair locks
+	watches map[string]*watched    // by the channel of this client's waiters for the name, as pumps are
+	pumps   map[string]*pump       // those under way, at most one for a name
+	// hiddenUntil is until when this client does without the line, because something hides its subscriptions. Zero means that it does not.
+	hiddenUntil clock.Instant
 	// unheardSince is since when no script has known of a subscription of this client. Zero means that the latest one did.
 	unheardSince clock.Instant
 	hidden       bool // whether the log says so
@@ -90,13 +83,11 @@ type Acquisition struct {
 	// The table's mutex guards what follows.
 
 	ending    notice.Ending
-	done      <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
-	renewal   time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
-	byHold    bool            // only its Hold unlocks it
-	plain     bool            // made without an owner in the context
-	quiet     bool            // a group logs its loss
-	accounted bool            // no caller has to unlock it any more, and its unlock is over
-	closed    atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
+	renewal   time.Duration // the lease with which the watchdog keeps the grant for it; zero means that it does not
+	byHold    bool          // only its Hold unlocks it
+	plain     bool          // made without an owner in the context
+	accounted bool          // no caller has to unlock it any more, and its unlock is over
+	closed    atomic.Bool   // unlocked, or being unlocked; others may read it without the mutex
 }
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Witness, and passes it to
@@ -108,8 +99,6 @@ type Attempt struct {
 	Renewed   bool          // the watchdog renews the lease
 	ByHold    bool          // only the Hold unlocks it
 	Single    bool          // one question to Redis, and no waiting
-	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
-	Permits   int32         // how many it wants; 0 is as good as 1, and all that a lock has
 	AtLeast   time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
 	Ticket    string        // adopts the hold of this field; empty means that it acquires
 
@@ -118,8 +107,6 @@ type Attempt struct {
 	Caller Ender         // an error means that the caller is gone
 	// Bound is when the call has to return, even if its first question has no reply. Zero means never.
 	Bound clock.Instant
-	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
-	Done <-chan struct{}
 
 	// Witness is told when the attempt's grant is over. Nil means that nobody wants to know.
 	Witness notice.Witness
@@ -131,35 +118,25 @@ type Attempt struct {
 	// HeldFor is for how long another owner of this process had held the lock when the attempt gave up. Zero means that none
 	// did. It is valid after Done.
 	HeldFor time.Duration
-	// SuspectAfter is after how much sleep to call [Table.Suspect]. Zero means that there is nothing to suspect. It is valid
-	// once there is a step that sleeps.
-	SuspectAfter time.Duration
 
 	course
 }
 
 // course is how far an attempt has come. The table's mutex guards it. As many attempts may wait at a time, small fields stand together.
 type course struct {
-	queue.Timed[clock.Instant] // when the client asks for it
-	phase                      phase
-	unset                      bool  // another attempt was told that nobody has set the semaphore up
-	suspected                  bool  // own was looked for
-	asked                      bool  // whether Redis was asked, or another attempt was on this one's behalf
-	byLine                     bool  // the latest question was that of the line
-	handing                    bool  // the hand-over is under way
-	seek                       seek  // why it asks
-	retries                    int32 // failures in a row
-	seeks                      int32 // how many permits it asks for, as its queue counts
-	grant                      *Grant
-	owner                      *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
-	by                         *atomic.Bool // the flag of the hold that makes it so, or nil
-	began                      clock.Instant
-	own                        *Grant         // the hold for which it waits, if that may be its caller's own
-	known                      outcome.Record // unless it is in a local queue, whose record counts
-	sent                       clock.Instant
-	question                   uint64        // the number of the latest one that a local queue has
-	forcings                   int           // unlocks by force before the question was sent
-	pollDelay                  time.Duration // the latest one
+	phase     phase
+	asked     bool  // whether Redis was asked, or another attempt was on this one's behalf
+	handing   bool  // the hand-over is under way
+	retries   int32 // failures in a row
+	polls     int32 // questions that no message caused
+	grant     *Grant
+	owner     *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
+	began     clock.Instant
+	known     outcome.Record // unless it is in a local queue, whose record counts
+	sent      clock.Instant
+	question  uint64        // the number of the latest one that a local queue has
+	forcings  int           // unlocks by force before the question was sent
+	pollDelay time.Duration // the latest one
 
 	ahead     *Attempt        // of the same owner: it asks on behalf of this one
 	queue     *localQueue     // nil means that it is in no local queue
@@ -169,7 +146,6 @@ type course struct {
 	way       way             // how it waits, since it last looked
 	place     place.Place     // in the line, or in the queue of a fair lock
 	firstTerm time.Duration   // with which it may stand in the line
-	inquiry   int64           // the number of the inquiry under way about it; zero means none
 	seat      *wire.Seat      // in that queue; nil means that it has none
 	got       *Acquisition    // the acquisition that was handed to it
 	failed    error           // or why none was
@@ -192,7 +168,6 @@ type Exit struct {
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
 	byLine bool // the latest call was that of the line
-	denied bool // Redis refused that call, because the user lacks a right
 
 	// caller is that of an export: an error means that it is gone. Nil means that the exit does not depend on it.
 	caller Ender
@@ -204,9 +179,6 @@ type Exit struct {
 
 // Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
 // counts its open acquisitions, and is released when the last one is unlocked.
-//
-// It knows neither a Hold nor a context of a user, except through the functions that end them, so that the runtime notices a
-// Hold that the program can no longer reach.
 type Grant struct {
 	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
 
@@ -233,7 +205,6 @@ type Grant struct {
 	shared    bool // its owner is the caller's, so other goroutines may have it too
 	listed    bool // it is among the holdings of its owner, or will be once it has one
 	lost      bool // or ended before its last unlock; for the count of losses
-	waited    bool // it was refused until its turn came
 	contested bool // it, or the grant from which it was handed over, stood in the line
 
 	traces
@@ -275,18 +246,13 @@ type Handle struct {
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
 	NonReentrant, Yields bool          // a reader that yields waits for the writers that stand in the line
 
-	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
-	locked bool // an acquisition was made through this handle without a Hold
-
 	names wire.NamesCache
 
-	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are not known to be over, and the latest lost ones
-	// unlockedBy is the latest owner that unlocked through this handle.
-	unlockedBy *owner.Owner
+	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are yet to be unlocked; guarded by the table's mutex
 }
 
-// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing, unless permits are
-// free. The holder is not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
+// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing.
+// The holder is not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
 type localQueue = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
@@ -299,17 +265,11 @@ type shared struct {
 	watched bool   // this client watches for these attempts
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
-	asked  int32 // for how many permits these attempts ask
-	free   int   // how many are free for which none of them asks yet, as far as is known
-	// handedAt is when permits were last handed over. Zero means that none were.
-	handedAt clock.Instant
 }
 
 // rarely has what few grants have, so that a held lock has no room for it.
 type rarely struct {
 	more     []*Acquisition // open, besides the first one, in the order in which they were made
-	leaked   []*Acquisition // open, but no caller can unlock them any more
-	owed     []owed         // those without a Hold that a hold let its context make
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost
 	keep     clock.Instant  // until when the lock stays taken, even if it is unlocked before; zero means no longer than that
@@ -317,21 +277,7 @@ type rarely struct {
 	lineTerm time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     lease.Loss
-	accused  bool           // a possible self-deadlock was logged
 	witness  notice.Witness // is told when the grant is over; nil once it was, or if nobody wants to know
-}
-
-// owed is an acquisition without a Hold that a hold let its context make. The context unlocks it also when the hold is over.
-type owed struct {
-	acq *Acquisition
-	by  *atomic.Bool // the flag of the hold
-}
-
-// denial is a missing right that the log has yet to report.
-type denial struct {
-	key    Key
-	err    *fault.Error // nil means none
-	logged bool         // the log has reported one
 }
 
 // Step is the next action of a verb, with all that it needs. It is passed by value.

@@ -1,10 +1,7 @@
 package table
 
-// ended reports whether a context has ended. One that panics has, too: it may be another caller's than that whose goroutine asks.
-func ended(e Ender) (over bool) {
-	defer func() { over = recover() != nil || over }()
-	return e != nil && e.Err() != nil
-}
+// ended reports whether a context has ended.
+func ended(e Ender) bool { return e != nil && e.Err() != nil }
 
 // Ender is the part of a context that the table uses. Nil means that it never ends.
 type Ender interface{ Err() error }

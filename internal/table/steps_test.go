@@ -10,20 +10,14 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// noteGrant keeps which grant a field belongs to. A lazy hand-over gives a field to another grant.
+// noteGrant keeps which grant a field belongs to.
 func (w *world) noteGrant(g *Grant) {
-	if g == nil {
+	if g == nil || g.stage == retired { // another one may give back what Redis gave to its number
 		return
 	}
 	field := text(g.inRedis().Field)
 	if old := w.grants[field]; old != nil && old != g {
-		if g.stage == retired { // it gave the field away
-			return
-		}
-		w.handed[field]++
-		if lease := wire.Millis(g.term.Lease); lease != w.asked[field] {
-			w.failf("LazyEqual: %s, whose lease was %d ms, is handed over to a lease of %d ms", field, w.asked[field], lease)
-		}
+		w.failf("OneGrant: two grants have %s", field)
 	}
 	w.grants[field] = g
 }
@@ -133,19 +127,19 @@ func (w *world) got(v *verb, acq *Acquisition) {
 		w.failf("Stopped: %s is granted", v)
 	}
 	r := &record{
-		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), base: v.a.Owner, holds: v.holds, by: v.a.by != nil, byHold: v.a.ByHold, seen: v.seen,
+		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), base: v.a.Owner, holds: v.holds, byHold: v.a.ByHold, seen: v.seen,
 	}
 	if w.rand(2) == 0 {
 		r.done = acq.Done()
 	}
-	if why := acq.Notify(func(why error) { r.told = why }, false); why != nil {
+	if why := acq.Notify(func(why error) { r.told = why }); why != nil {
 		r.told = why
 	}
 	w.records = append(w.records, r)
 	field := text(acq.grant.inRedis().Field)
 	b := v.name.server.born[field]
-	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
-		w.failf("Budget: %d hand-overs in a row", hops)
+	if b.chain > w.cfg.HandOvers {
+		w.failf("Budget: %d hand-overs in a row", b.chain)
 	}
 	if !v.name.server.sound(field) {
 		return
@@ -260,8 +254,6 @@ func (w *world) execute(f *flight) {
 	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
 	switch s := f.name.server; {
-	case s.back != "" && w.unlined(s.back):
-		s.back = ""
 	case s.back != "":
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
 	case s.cut:
@@ -281,7 +273,7 @@ func (w *world) checkCount(f *flight) {
 	} else {
 		g = f.exit.x.grant
 	}
-	if len(g.leaked()) == 0 && !g.over() && f.call.Args.Extra != g.open()+more {
+	if !g.over() && f.call.Args.Extra != g.open()+more {
 		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, g.open()+more)
 	}
 }
@@ -313,9 +305,6 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		w.learns(v, f, r)
 		given := v.a.grant
-		if line := v.a.Handle.Kind.Line; line != nil && f.call.Script == line.Acquire && r.Err.Denied() {
-			v.asks-- // it asks once more, by the other script
-		}
 		before, spared := v.a.queue, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
 		s := p.table.Settle(v.a, r, w.now, n)
 		if spared && s.Do == Done && errors.Is(s.Err, fault.ErrClosed) {
@@ -355,9 +344,6 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.givesBack(p, f.name, m)
 		}
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
-		if over && (e.x.denied || p.table.withoutLine(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
-			f.name.server.quiet, over = true, false
-		}
 		if r.Err == nil && (r.Gave().What == wire.ToPublic || over) {
 			w.checkPump(p, f.name, "the public release")
 		}
@@ -371,9 +357,6 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.nextExit(e, s)
-	case f.renewal != nil && f.renewal.i != nil:
-		w.inquired(f.renewal, r)
-		p.deliver()
 	case f.renewal != nil:
 		p.table.Renewed(f.renewal.b, f.renewal.sent, r, w.now, n)
 		p.deliver()

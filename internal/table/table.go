@@ -10,7 +10,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
@@ -27,7 +26,6 @@ func New(cfg config.Config, tasks *task.Group, messages Messages, receiver notic
 		trying: make(map[Key]*Attempt), placed: make(map[int64]*Attempt), seats: make(map[Key]*seats),
 		alive: make(map[int64]*Grant), watches: make(map[string]*watched), pumps: make(map[string]*pump),
 		publicReleases: queue.NewMemory[Key, fairness.Release](8), forced: queue.NewMemory[Key, lastForce](64),
-		audited: queue.NewMemory[Key, clock.Instant](64),
 	}
 }
 

@@ -29,8 +29,10 @@ type listener struct {
 func (l *listener) Received(string) (messages uint64, subscribed bool) { return 0, false }
 
 // Epoch and Counts implement Messages: no waiter stands in the line.
-func (l *listener) Epoch(string) uint64 { return 0 }
-func (l *listener) Counts(string) bool  { return false }
+func (l *listener) Epoch(string) uint64       { return 0 }
+func (*listener) Refused(string) *fault.Error { return nil }
+
+func (l *listener) Counts() bool { return false }
 
 // Unheard implements Messages.
 func (l *listener) Unheard(string, uint64) {}
@@ -132,7 +134,7 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	a := acquire(t, h)
 	done := a.Done()
 	var causes []error
-	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }, true))
+	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }))
 	var n notice.List
 	table.Forced(h.Key, 0, start, &n)
 	require.Empty(t, causes, "users are told without the mutex")
@@ -141,8 +143,8 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	require.ErrorIs(t, causes[0], fault.ErrLost)
 	<-done
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
-	require.Equal(t, lease.Loss{Early: true, Since: start, Final: true}, a.Loss())
-	require.NotContains(t, l.told, notice.LogLost.Text+" name", "the receiver of the report logs it")
+	require.Equal(t, lease.Loss{Early: true, Since: start}, a.Loss())
+	require.Contains(t, l.told, notice.LogLost.Text+" name")
 }
 
 // A red lock has to know since when another owner may have had a member whose unlock finds nothing.
@@ -186,7 +188,7 @@ func TestALossIsLoggedOnce(t *testing.T) {
 	table, h, l := newTable()
 	a := acquire(t, h)
 	_ = a.Done()
-	require.NoError(t, a.Notify(func(error) {}, false))
+	require.NoError(t, a.Notify(func(error) {}))
 	var n notice.List
 	table.Forced(h.Key, 0, start, &n)
 	n.Deliver(l)
@@ -194,30 +196,6 @@ func TestALossIsLoggedOnce(t *testing.T) {
 	require.ErrorIs(t, table.Release(&x, a, start, &n).Err, errForced)
 	n.Deliver(l)
 	require.Equal(t, 1, strings.Count(strings.Join(l.told, "\n"), notice.LogLost.Text+" name"), "although the holder is told")
-}
-
-func TestAHandleForgetsTheOldestLosses(t *testing.T) {
-	t.Parallel()
-	table, h, l := newTable()
-	var n notice.List
-	var all []*Acquisition
-	for range owner.MaxLost + 1 {
-		all = append(all, acquire(t, h))
-		table.Forced(h.Key, 0, start, &n)
-		n.Deliver(l)
-	}
-	require.Len(t, h.unlocks.Lost(), owner.MaxLost)
-	require.NotContains(t, h.unlocks.Lost(), all[0])
-	for range owner.MaxLost {
-		var x Exit
-		s := table.Unlock(&x, h, owner.Who{}, start, &n)
-		require.Equal(t, Done, s.Do)
-		require.ErrorIs(t, s.Err, fault.ErrLost)
-	}
-	var x Exit
-	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, owner.Who{}, start, &n))
-	s := table.Release(&x, all[0], start, &n)
-	require.ErrorIs(t, s.Err, fault.ErrLost, "its hold still knows")
 }
 
 func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
@@ -269,31 +247,6 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	waiters, _, channel = table.Line(h.Key)
 	require.Zero(t, waiters)
 	require.Empty(t, channel)
-}
-
-func TestALazyHandOverLeavesHalfALease(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		age  time.Duration
-		lazy bool
-	}{{modelWatchdog/2 - 10*time.Millisecond, true}, {modelWatchdog/2 + 10*time.Millisecond, false}} {
-		table, h, _ := newTable()
-		table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Hour
-		last := acquire(t, h)
-		var n notice.List
-		next := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
-		require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
-		var x Exit
-		s := table.Release(&x, last, start.Add(c.age), &n)
-		require.Equal(t, c.lazy, s.Do == Done)
-		if c.lazy {
-			s = table.Wake(next, ByNews, start.Add(c.age), &n)
-			require.NotNil(t, s.Got)
-			require.Equal(t, last.Deadline(), s.Got.Deadline(), "the lease that Redis has")
-		} else {
-			require.Equal(t, h.Kind.HandOver, s.Call.Script)
-		}
-	}
 }
 
 // An attempt in a fair queue is left after a third of the fair wait, and repeated with the same number.

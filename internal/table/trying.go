@@ -50,7 +50,6 @@ func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now cl
 	t.placed[a.grant.holder.Number] = a
 	t.noteOrigin(channel, a.Handle)
 	a.place.Join(t.messages.Epoch(channel), now)
-	a.place.Messages, _ = t.messages.Received(channel)
 	a.sent = now
 }
 

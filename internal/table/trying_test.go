@@ -9,7 +9,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -58,11 +57,11 @@ func TestAnotherAttemptQueuesBehindTheOneThatTries(t *testing.T) {
 	require.Equal(t, Sleep, table.Admit(next, start.Add(time.Millisecond), &n).Do)
 	floor := table.cfg.Floor()
 	for _, one := range []*Attempt{a, next} {
-		require.False(t, table.Known(one, start.Add(floor-1)).Known())
-		require.ErrorIs(t, table.Known(one, start.Add(floor)).Err, fault.ErrNoAnswer, "the question was sent at start")
+		require.False(t, table.concludes(one, start.Add(floor-1)).Known())
+		require.ErrorIs(t, table.concludes(one, start.Add(floor)).Err, fault.ErrNoAnswer, "the question was sent at start")
 	}
 	require.Equal(t, Sleep, table.Settle(a, refusedInLine(), start, &n).Do)
-	require.True(t, table.Known(next, start).Refused)
+	require.True(t, table.concludes(next, start).Refused)
 	require.Equal(t, Done, table.Wake(a, Ended, start, &n).Do)
 	require.Equal(t, Ask, table.Wake(next, ByNews, start, &n).Do, "it is the head now")
 }
@@ -71,7 +70,7 @@ func TestAnotherAttemptQueuesBehindTheOneThatTries(t *testing.T) {
 func TestAnAttemptThatTriesIsAskedWhatItKnows(t *testing.T) {
 	t.Parallel()
 	table, _, a := tries(t)
-	require.ErrorIs(t, table.Known(a, start.Add(table.cfg.Floor())).Err, fault.ErrNoAnswer)
+	require.ErrorIs(t, table.concludes(a, start.Add(table.cfg.Floor())).Err, fault.ErrNoAnswer)
 	var n notice.List
 	require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
 	require.Zero(t, table.Stats().Queues)
@@ -121,7 +120,7 @@ func TestALateReplyEndsTheSilenceOfATry(t *testing.T) {
 	a := &Attempt{Handle: h, Lease: modelWatchdog}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 	s.Late.Late(s.Number, refusedInLine(), start.Add(time.Millisecond))
-	require.False(t, table.Known(a, start.Add(table.cfg.Floor())).Known())
+	require.False(t, table.concludes(a, start.Add(table.cfg.Floor())).Known())
 }
 
 // Rule S.9: it may be the one of the line whom Redis asks to watch.
@@ -142,31 +141,11 @@ func TestAnAttemptThatTriesWatches(t *testing.T) {
 	require.Contains(t, c.told, "unwatch "+names.Base())
 }
 
-// Rule S.10: no message reaches it in the line, if this client may not subscribe there.
-func TestATryLearnsThatItsChannelIsRefused(t *testing.T) {
-	t.Parallel()
-	table, _, a := tries(t)
-	table.Refused([]string{a.Handle.Names().Own()}, start)
-	var n notice.List
-	s := table.Settle(a, refusedInLine(), start, &n)
-	require.Equal(t, Ask, s.Do)
-	require.Equal(t, Sleep, table.Settle(a, wire.Reply{N: -1000}, start, &n).Do)
-	require.Equal(t, a.Handle.Names().Channel, a.queue.Shared.heard.Channel)
-}
-
-// Rules A.1 and A.9: an earlier run of its question may come late, and put it into the line. Rule S.14: a grant that came too late is
-// given back.
-func TestATryWhoseLockIsNotCertainIsReleasedFromTheLine(t *testing.T) {
+// Rule S.14: a grant that came too late is given back.
+func TestATryWhoseGrantIsTooLateIsReleased(t *testing.T) {
 	t.Parallel()
 	table, _, a := tries(t)
 	var n notice.List
-	require.NotNil(t, table.Settle(a, wire.Reply{Repeated: true}, start, &n).Got)
-	var x Exit
-	s := table.Unlock(&x, a.Handle, owner.Who{}, start, &n)
-	require.NotZero(t, s.Call.Args.Millis, "a tombstone")
-	require.Equal(t, "3000", s.Call.Args.Extra, "its standing in the line")
-
-	table, _, a = tries(t)
 	now := start.Add(modelWatchdog)
 	require.Equal(t, Sleep, table.Settle(a, wire.Reply{}, now, &n).Do, "it asks again")
 	_, release := table.Due(now, false, &n)
@@ -182,5 +161,5 @@ func TestATryThatJoinedItsQueueLeavesIt(t *testing.T) {
 	require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
 	require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
 	require.Equal(t, next, table.queues.Of(a.Handle.Key).Head())
-	require.True(t, table.Known(next, start).Refused, "rule L.4")
+	require.True(t, table.concludes(next, start).Refused, "rule L.4")
 }

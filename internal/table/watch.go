@@ -33,14 +33,13 @@ func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
-func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, true, 0, n) }
+func (t *Table) Unwatched(channel string, n *notice.List) { t.freed(channel, true, n) }
 
-// Freed takes the message that a lock is free, on a channel that this client watches. Untold, it may have missed one before it watched.
-func (t *Table) Freed(channel string, told bool, now clock.Instant, n *notice.List) {
-	t.freed(channel, false, told, now, n)
-}
+// Freed takes the message that a lock is free, on a channel that this client watches, or the confirmation that it watches: it may have missed
+// a message before.
+func (t *Table) Freed(channel string, n *notice.List) { t.freed(channel, false, n) }
 
-func (t *Table) freed(channel string, unwatched, told bool, now clock.Instant, n *notice.List) {
+func (t *Table) freed(channel string, unwatched bool, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		w := t.watches[own]
@@ -50,11 +49,7 @@ func (t *Table) freed(channel string, unwatched, told bool, now clock.Instant, n
 		if unwatched && w.queues == 0 {
 			delete(t.watches, own)
 		}
-		if a := t.waiterFor(w.handle); !told && a != nil && a.phase == resting && a.place.Pause > 0 {
-			t.inquireAt(a, now.Add(inquiryGap), n) // if the lock is free, it asks, which has the first one in the line get it
-		} else {
-			t.pump(w.handle, 0, n)
-		}
+		t.pump(w.handle, 0, n)
 	}
 }
 
@@ -87,7 +82,7 @@ func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *notice.Li
 	p := t.pumps[own]
 	delete(t.pumps, own)
 	switch {
-	case t.tasks.Retired(), t.refusesLine(p.handle, true, r.Err, now, n):
+	case t.tasks.Retired():
 	case r.Err != nil && r.Err.Transient && p.failures < maxPumps:
 		t.pumps[own] = &pump{handle: p.handle, failures: p.failures + 1}
 		n.Pump(own, t.cfg.Retry(p.failures+1))

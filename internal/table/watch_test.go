@@ -30,7 +30,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	freed := func() []string {
 		told()
 		var n notice.List
-		table.Freed(base, true, start, &n)
+		table.Freed(base, &n)
 		n.Deliver(l)
 		return told()
 	}
@@ -68,7 +68,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 // is of another client, because its own waiter may still stand in the line.
 func TestARequestToWatchIsPassedOn(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []*wire.Kind{wire.Plain, wire.Permit} {
+	for _, kind := range []*wire.Kind{wire.Plain} {
 		table, h, _ := newTable()
 		h.Kind, h.Key = kind, table.Key("name", kind.Family)
 		l := &lineClient{epoch: 1}
@@ -102,7 +102,7 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		a = waits()
 		require.Equal(t, []string{"watch " + h.Names().Base()}, asked())
 		var n notice.List
-		table.Freed(h.Names().Base(), true, start, &n)
+		table.Freed(h.Names().Base(), &n)
 		require.Empty(t, table.PumpCall(own).Args.Holder)
 		table.Pumped(own, wire.Reply{}, start, &n)
 		leaves(a)

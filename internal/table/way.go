@@ -12,14 +12,13 @@ type (
 	pollWay    struct{}          // no message wakes it
 	channelWay struct{ pollWay } // a release wakes all who listen to Redisson's channel
 	lineWay    struct{}          // a release grants the lock to the first one in the line
-	permitWay  struct{ lineWay } // for permits: a release wakes the first one in the line, which asks
 	seatWay    struct{}          // in the queue of a fair lock, on a seat
 )
 
 // choose sets how an attempt waits. Where this client has done without the line for long enough, it tries the line again.
 func (t *Table) choose(a *Attempt, now clock.Instant) {
-	if t.unlined != nil {
-		t.unlined.Expire(func(until clock.Instant) bool { return until <= now })
+	if t.hiddenUntil <= now {
+		t.hiddenUntil = 0
 	}
 	a.way = t.wayOf(a)
 }
@@ -35,27 +34,20 @@ func (t *Table) wayOf(a *Attempt) way {
 	case a.queue == nil || !t.usesLine(a.Handle):
 		return channelWay{}
 	}
-	return lineOf(a.Handle.Kind)
-}
-
-func lineOf(k *wire.Kind) way {
-	if k.HasPermits() {
-		return permitWay{}
-	}
 	return lineWay{}
 }
 
 // question asks for the lock without waiting in Redis.
 func (pollWay) question(t *Table, a *Attempt, _ phase, now clock.Instant) (wire.Call, time.Duration) {
 	t.forgetPlace(a) // it may have stood there before: the reply tells whether the lock was granted to it
-	if a.byLine = t.usesLine(a.Handle); a.byLine {
+	if t.usesLine(a.Handle) {
 		return a.lineCall(a.Handle.Names(), 0), 0
 	}
 	var writer any
 	if other := a.sibling(); other.usable(now) {
 		writer = other.inRedis().Field
 	}
-	if a.byLine = a.Handle.Yields && t.lined(a.Handle); a.byLine {
+	if a.Handle.Yields && t.lined(a.Handle) {
 		waited := now.Sub(a.began)
 		if a.Single {
 			waited = -time.Microsecond
@@ -83,9 +75,6 @@ func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Position, hint time.Durati
 func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if a.queue == nil || a.place.Stands { // it stands in a line that this client does without by now
 		return 0
-	}
-	if pause := a.handedSoon(why, now); pause > 0 {
-		return pause
 	}
 	if g := t.rival(a.grant, now); g != nil {
 		pause, soon := t.waitFor(a, g, now)
@@ -118,7 +107,6 @@ func (lineWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 		term = t.firstTerm(a)
 		t.notePlace(a, a.ownChannel(), term, now)
 	}
-	a.byLine = true
 	return a.lineCall(names, term), 0
 }
 
@@ -128,25 +116,10 @@ func (lineWay) leavesPlace() bool         { return false }
 // firstTerm returns the short lease with which a release grants the lock to an attempt. [wire.Woken] means that the release wakes it instead,
 // because it wants permits, or because replicas could not acknowledge the grant.
 func (t *Table) firstTerm(a *Attempt) time.Duration {
-	if t.cfg.Acks || a.Handle.Kind.HasPermits() {
+	if t.cfg.Acks {
 		return wire.Woken
 	}
 	return min(a.Lease, wire.FirstTerm)
-}
-
-// question of an attempt beside the one that contends does not wait in Redis.
-func (w permitWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wire.Call, time.Duration) {
-	if a.seek == beside {
-		next = parting
-	}
-	return w.lineWay.question(t, a, next, now)
-}
-
-func (w permitWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if a.place.Stands {
-		return w.lineWay.idle(t, a, why, now)
-	}
-	return a.handedSoon(why, now)
 }
 
 // idle lets the head stay out of the line while an owner of this process holds the lock. A message about an unlock by force reaches
@@ -162,8 +135,8 @@ func (lineWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Dur
 	return 0
 }
 
-// pause lets only the first ones watch the lease of the holder, each a little later than the one before it. The others ask now and
-// then, because a message may be lost.
+// pause lets only the first ones watch the lease of the holder, each a little later than the one before it. The others ask ever
+// more rarely, because a message may be lost.
 //
 // A process may be stopped when the lock is granted to it. The next one must ask within a first term after that, or it would not
 // see when the lease ends. A release tells it to, if it has waited for so long that it need not have asked again.
@@ -172,14 +145,13 @@ func (lineWay) pause(t *Table, a *Attempt, p *wire.Position, hint time.Duration,
 	if p == nil {
 		return t.cfg.Rest(hint, false)
 	}
-	hint = min(hint, wire.FirstTerm)
 	if p.Ahead >= wire.Watching {
 		if waited := now.Sub(a.place.Since); waited < wire.FirstTerm {
 			return t.cfg.Rest(wire.FirstTerm-waited, false)
 		}
-		hint = t.cfg.PollInterval
+		return t.cfg.Stretch(wire.FirstTerm, int(a.polls), len(t.placed)) + time.Duration(min(p.Ahead, 1000))*apart
 	}
-	return t.cfg.Rest(hint, false) + time.Duration(min(p.Ahead, 1000))*apart
+	return max(min(hint, t.cfg.Stretch(wire.FirstTerm, 0, len(t.placed))), time.Millisecond) + time.Duration(p.Ahead)*apart
 }
 
 // The attempts for a fair lock queue in Redis, each for itself, so that they have their turns in the order in which they came,
@@ -194,14 +166,13 @@ func (seatWay) question(t *Table, a *Attempt, next phase, now clock.Instant) (wi
 	}
 	again := a.place.May
 	var term time.Duration
-	if next == asking && !t.cfg.Acks && t.countsListeners(a.Handle) {
+	if next == asking && !t.cfg.Acks && t.countsListeners() {
 		term = t.firstTerm(a)
 		t.notePlace(a, a.seat.Channel, term, now)
 	} else {
 		t.forgetPlace(a)
 		a.place.Epoch = t.messages.Epoch(a.seat.Channel)
 	}
-	a.byLine = false
 	return a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again), t.cfg.Refresh()
 }
 

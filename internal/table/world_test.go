@@ -36,7 +36,6 @@ type world struct {
 	logging   bool
 	lines     map[*localQueue]*evidence // what the heads of each local queue know
 	byAttempt map[*Attempt]*verb
-	handed    map[string]int   // how often a field was handed over without asking Redis
 	asked     map[string]int64 // the longest lease that a command asked for a field, in ms
 	places    int              // given out in local queues
 	cfg       config.Config
@@ -134,12 +133,11 @@ type exit struct {
 	exports bool  // it exports the acquisition
 }
 
-// renewal is a batch to be sent, or an inquiry.
+// renewal is a batch to be sent.
 type renewal struct {
 	proc *process
 	b    *Batch
-	i    *Inquiry // nil for a renewal
-	step int      // in which it was sent
+	step int // in which it was sent
 	sent clock.Instant
 }
 
@@ -191,20 +189,18 @@ type record struct {
 	owner    *owner.Owner
 	base     *owner.Owner // that WithOwner put into the context that acquired
 	holds    []*record    // that this context carries
-	by       bool         // one of them made it the owner's
 	byHold   bool
 	seen     *ending // of the attempt that acquired
 	done     <-chan struct{}
-	unlocked bool // an unlock began
-	settled  bool // an unlock returned nil or a loss
-	leaked   bool
+	unlocked bool  // an unlock began
+	settled  bool  // an unlock returned nil or a loss
 	told     error // what Notify told
 	over     bool  // lost before its unlock began
 	ended    bool  // its end was looked at
 }
 
 // open reports whether an acquisition may be unlocked, by a process that is not stopped.
-func (r *record) open() bool { return !r.unlocked && !r.leaked && !r.proc.stopped }
+func (r *record) open() bool { return !r.unlocked && !r.proc.stopped }
 
 // failure is a broken invariant: its name, a colon, and the story.
 type failure string
@@ -266,12 +262,12 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*localQueue]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*localQueue]*evidence), byAttempt: make(map[*Attempt]*verb), asked: make(map[string]int64)}
 	cfg := config.Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: oneOf(w, 10*time.Second, 10*time.Second, 900*time.Millisecond), BatchSize: modelBatch,
 		HandOvers: oneOf(w, 3, 3, 3, 0), HandOverTime: oneOf(w, time.Second, 50*time.Millisecond),
-		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
+		StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0

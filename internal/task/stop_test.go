@@ -7,7 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/task"
 )
 
-// A hold that the garbage collector finds is logged by a worker, while its client may be closing.
+// A worker may log what it has found while its client is closing.
 func TestNoticesMayComeWhileTheGroupStops(t *testing.T) {
 	t.Parallel()
 	for range 1000 {

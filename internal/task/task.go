@@ -33,10 +33,6 @@ func New() *Group {
 	}
 }
 
-// OnPanic sets what is called when a job panics, which then does not end the process. It must not wait, and must be set before the first
-// job runs.
-func (g *Group) OnPanic(panicked func(error)) { g.workers.panicked = panicked }
-
 // Begin begins an operation, which [Group.End] ends. It reports false once the group is closed: then nothing began.
 func (g *Group) Begin() bool {
 	return g.enter(func(state int64) bool { return state&(closedFlag|retiredFlag) == 0 })

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // Job is work for a worker.
@@ -20,9 +18,8 @@ func (f Func) Run() { f() }
 // workers are goroutines that stay for a second after their last job, because a new one would first have to grow its
 // stack for the client library.
 type workers struct {
-	jobs     chan Job
-	stopped  chan struct{}
-	panicked func(error) // see Group.OnPanic
+	jobs    chan Job
+	stopped chan struct{}
 
 	// mu is held to start and to stop workers. Otherwise Stop could miss a new worker, or its wait could panic.
 	mu      sync.Mutex
@@ -79,7 +76,7 @@ func (w *workers) work(job Job) {
 	idle := time.NewTimer(workerLinger)
 	defer idle.Stop()
 	for {
-		w.run(job)
+		job.Run()
 		idle.Reset(workerLinger)
 		select {
 		case job = <-w.jobs:
@@ -89,17 +86,4 @@ func (w *workers) work(job Job) {
 			return
 		}
 	}
-}
-
-// run runs a job. Jobs run code of the user, such as the methods of a context, and nobody else could recover what that panics. What a
-// job owes to others it does in deferred functions.
-func (w *workers) run(job Job) {
-	if w.panicked != nil {
-		defer func() {
-			if p := recover(); p != nil {
-				w.panicked(fault.Panicked(p))
-			}
-		}()
-	}
-	job.Run()
 }

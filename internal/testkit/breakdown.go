@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // Breakdown is a Redis deployment, together with a way to make it fail.
@@ -30,7 +31,7 @@ const outlived = 30 * time.Second
 func (b Breakdown) Outlive(t *testing.T) Recovery {
 	t.Helper()
 	logger, _ := Recording()
-	opts := []rlock.Option{logger, rlock.WithWatchdogTimeout(outlived), rlock.WithPollInterval(Never)}
+	opts := []rlock.Option{logger, rlock.WithWatchdogTimeout(outlived), tune.PollInterval(Never)}
 	holder, waiter := NewClient(t, b.Open(t), opts...), NewClient(t, b.Open(t), opts...)
 	tag := NewName() // puts all locks on one server
 	var held, wanted []*rlock.Lock

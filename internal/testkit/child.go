@@ -56,7 +56,7 @@ func childRun() error {
 		return err
 	}
 	if kind == "writes" {
-		return writesUntilLost(locks.NewFencedLock(name))
+		return writesUntilLost(locks.NewLock(name, rlock.Fenced()))
 	}
 	lock := Kinds[kind].Make(locks, name)
 	ctx := context.Background()

@@ -40,13 +40,11 @@ func (m *Masters) Lock(opts ...rlock.Option) (*rlock.RedLock, []*rlock.Lock) {
 
 // LockOf is lock with existing clients.
 func (m *Masters) LockOf(clients []*rlock.Client) (*rlock.RedLock, []*rlock.Lock) {
-	var lockers []rlock.Locker
 	var members []*rlock.Lock
 	for _, client := range clients {
 		members = append(members, client.NewLock(m.LockName))
-		lockers = append(lockers, members[len(members)-1])
 	}
-	return rlock.NewRedLock(lockers...), members
+	return rlock.NewRedLock(members...), members
 }
 
 // Clients returns a client for each server.

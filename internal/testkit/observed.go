@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // Observed is an observer that remembers what it is told, and fails the test if a call comes out of turn.
@@ -15,22 +16,19 @@ type Observed struct {
 
 	mu      sync.Mutex
 	all     []*Observation
-	events  []rlock.EventData
+	events  []observe.Event
 	clients int
 }
 
 // Observation is what an observer is told of one acquisition.
 type Observation struct {
-	Start rlock.AcquireStartData
+	Start observe.AcquireStart
 	Ctx   context.Context // the caller's
-	End   *rlock.AcquireEndData
-	Hold  *rlock.HoldEndData
+	End   *observe.AcquireEnd
+	Hold  *observe.HoldEnd
 }
 
-var (
-	_ rlock.EventObserver  = (*Observed)(nil)
-	_ rlock.ClientObserver = (*Observed)(nil)
-)
+var _ observe.Observer = (*Observed)(nil)
 
 // Observe returns an observer, and the option that sets it.
 func Observe(tb testing.TB) (*Observed, rlock.Option) {
@@ -47,8 +45,8 @@ func ObservationOf(ctx context.Context) *Observation {
 	return o
 }
 
-// AcquireStart implements [rlock.Observer].
-func (o *Observed) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
+// AcquireStart implements [observe.Observer].
+func (o *Observed) AcquireStart(ctx context.Context, d observe.AcquireStart) context.Context {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := &Observation{Start: d, Ctx: ctx}
@@ -56,50 +54,50 @@ func (o *Observed) AcquireStart(ctx context.Context, d rlock.AcquireStartData) c
 	return context.WithValue(ctx, observationKey{}, s)
 }
 
-// AcquireEnd implements [rlock.Observer].
-func (o *Observed) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
+// AcquireEnd implements [observe.Observer].
+func (o *Observed) AcquireEnd(ctx context.Context, d observe.AcquireEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := ObservationOf(ctx)
-	if s == nil || s.End != nil || s.Hold != nil || d.AcquireStartData != s.Start {
+	if s == nil || s.End != nil || s.Hold != nil || d.AcquireStart != s.Start {
 		o.tb.Errorf("an acquisition ended twice, or another one did: %+v", d)
 		return
 	}
-	if (d.Err == nil) != (d.Outcome == rlock.OutcomeAcquired) {
+	if (d.Err == nil) != (d.Outcome == observe.OutcomeAcquired) {
 		o.tb.Errorf("outcome %q with the error %v", d.Outcome, d.Err)
 	}
 	s.End = &d
 }
 
-// HoldEnd implements [rlock.Observer].
-func (o *Observed) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
+// HoldEnd implements [observe.Observer].
+func (o *Observed) HoldEnd(ctx context.Context, d observe.HoldEnd) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := ObservationOf(ctx)
-	if s == nil || s.End == nil || s.End.Err != nil || s.End.Reentry || s.Hold != nil || d.AcquireStartData != s.Start {
+	if s == nil || s.End == nil || s.End.Err != nil || s.End.Reentry || s.Hold != nil || d.AcquireStart != s.Start {
 		o.tb.Errorf("a hold ended that nobody had, or twice: %+v", d)
 		return
 	}
-	if d.Held < 0 || d.Token != s.End.Token || (d.End == rlock.HoldUnlocked) != (d.Err == nil) {
+	if d.Held < 0 || d.Token != s.End.Token || (d.End == observe.EndUnlocked) != (d.Err == nil) {
 		o.tb.Errorf("a hold ended with %+v, after %+v", d, s.End)
 	}
 	s.Hold = &d
 }
 
-// Event implements [rlock.EventObserver].
-func (o *Observed) Event(d rlock.EventData) {
+// Event implements [observe.Observer].
+func (o *Observed) Event(d observe.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, d)
 }
 
-// ClientStart implements [rlock.ClientObserver].
-func (o *Observed) ClientStart(c *rlock.Client) { o.count(c, 1) }
+// ClientStart implements [observe.Observer].
+func (o *Observed) ClientStart(c observe.Client) { o.count(c, 1) }
 
-// ClientEnd implements [rlock.ClientObserver].
-func (o *Observed) ClientEnd(c *rlock.Client) { o.count(c, -1) }
+// ClientEnd implements [observe.Observer].
+func (o *Observed) ClientEnd(c observe.Client) { o.count(c, -1) }
 
-func (o *Observed) count(c *rlock.Client, more int) {
+func (o *Observed) count(c observe.Client, more int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.clients += more
@@ -148,20 +146,20 @@ func (o *Observed) Last() Observation {
 }
 
 // AwaitHoldEnd waits until the hold of the acquisition that began last is over.
-func (o *Observed) AwaitHoldEnd() rlock.HoldEndData {
+func (o *Observed) AwaitHoldEnd() observe.HoldEnd {
 	o.tb.Helper()
 	Eventually(o.tb, "the end of the hold is told", func() bool { return o.Last().Hold != nil })
 	return *o.Last().Hold
 }
 
 // AwaitEvent waits for an event of a sort, of any lock or of one of these, and returns the first one.
-func (o *Observed) AwaitEvent(sort rlock.Event, names ...string) (d rlock.EventData) {
+func (o *Observed) AwaitEvent(sort observe.EventKind, names ...string) (d observe.Event) {
 	o.tb.Helper()
 	Eventually(o.tb, "the event "+string(sort), func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, e := range o.events {
-			if e.Event == sort && (len(names) == 0 || slices.Contains(names, e.Name)) {
+			if e.Kind == sort && (len(names) == 0 || slices.Contains(names, e.Name)) {
 				d = e
 				return true
 			}

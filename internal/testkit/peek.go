@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/group"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 		c = base(of).Client()
 	}
 	s := c.Table().Stats()
-	return s.Grants + s.Queues + s.Exclusive + s.Due + group.LocalQueues(c) + c.Hub().Stats().Channels + c.Busy()
+	return s.Grants + s.Queues + s.Exclusive + s.Due + c.Hub().Stats().Channels + c.Busy()
 }
 
 // Shards counts the nodes to which a client has, or had not long ago, a subscription connection.
@@ -63,12 +64,12 @@ func Rests(l *rlock.Lock) bool {
 }
 
 // Waiting counts the waiters for a lock in this process. For a group that queues nowhere itself, it counts those of its members.
-func Waiting(l rlock.Locker) int {
+func Waiting(l handles.Any) int {
 	switch l := l.(type) {
 	case grouped:
 		return l.waiting()
 	case *rlock.RedLock:
-		return (*under[*group.Group](l)).Waiting()
+		return (*under[*group.Group](l)).Locks()[0].Client().Table().Counts().Waiting
 	case *rlock.Lock:
 		b := base(l)
 		if n, _, _ := b.Client().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
@@ -79,25 +80,20 @@ func Waiting(l rlock.Locker) int {
 	return 0
 }
 
-// Awaited reports whether n calls await a latch in this process, and a message that it has opened would let all of them through.
-func Awaited(l *rlock.CountDownLatch, n int) bool {
-	waiting, all := under[client.Latch](l).Ready()
-	return waiting == n && all
-}
+// Awaited reports whether n calls await a latch in this process, and listen.
+func Awaited(l *rlock.CountDownLatch, n int) bool { return under[client.Latch](l).Listening() == n }
 
 // Refused reports whether the first waiter for a lock in this process has had a reply. For a group that queues nowhere
 // itself, it is the first waiter for one of its members.
-func Refused(l rlock.Locker) bool {
+func Refused(l handles.Any) bool {
 	switch l := l.(type) {
 	case grouped:
-		if red, ok := l.Locker.(*rlock.RedLock); ok {
+		if red, ok := l.Any.(*rlock.RedLock); ok {
 			return Refused(red)
 		}
 		return slices.ContainsFunc(l.members, func(m *rlock.Lock) bool { return Refused(m) })
 	case *rlock.RedLock:
-		return slices.ContainsFunc((*under[*group.Group](l)).Locks(), func(m *client.Lock) bool {
-			return m.Client().Hub().Listeners(m.Channel()) > 0
-		})
+		return Waiting(l) > 0 // it counts once it has been refused
 	case *rlock.Lock:
 		return Rests(l) || base(l).Kind().Queues && Waiting(l) > 0
 	}
@@ -105,7 +101,7 @@ func Refused(l rlock.Locker) bool {
 }
 
 // Keys returns the names in Redis of the lock, of what else it needs, and of its tombstones.
-func Keys(l rlock.Locker) []string {
+func Keys(l handles.Any) []string {
 	if g, ok := l.(grouped); ok {
 		return g.keys()
 	}

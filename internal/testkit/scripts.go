@@ -1,6 +1,11 @@
 package testkit
 
 import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -19,7 +24,7 @@ func lineOf(k *wire.Kind) map[string]*wire.Script {
 	}
 	l := k.Line
 	return map[string]*wire.Script{
-		"acquire": l.Acquire, "release": l.Release, "force": l.Force, "pump": l.Pump, "handOver": l.Release, "inquire": l.Inquire,
+		"acquire": l.Acquire, "release": l.Release, "force": l.Force, "pump": l.Pump, "handOver": l.Release,
 	}
 }
 
@@ -40,8 +45,10 @@ func Sources() (all []string) {
 			}
 		}
 	}
-	for _, s := range wire.Others {
-		all = append(all, s.Source)
+	for _, others := range []map[string]*wire.Script{wire.Others, core.Scripts()} {
+		for _, s := range others {
+			all = append(all, s.Source)
+		}
 	}
 	return all
 }
@@ -54,10 +61,32 @@ func Runs(name string) func(redistest.Command) bool {
 				return true
 			}
 		}
-		return runs(c, wire.Others[name])
+		return runs(c, wire.Others[name]) || runs(c, core.Scripts()[name])
 	}
 }
 
 func runs(c redistest.Command, s *wire.Script) bool {
 	return s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source)
+}
+
+// RunCall runs a call, as a driver does.
+func RunCall(rdb redis.UniversalClient, c wire.Call) (wire.Reply, error) {
+	if c.Args.Publish == "" {
+		c.Args.Publish = wire.PublishPlain
+	}
+	keys := make([]string, len(c.Keys))
+	for i, key := range c.Keys {
+		keys[i], _ = key.(string)
+	}
+	cmd := rdb.Eval(context.Background(), c.Script.Source, keys, c.AppendArgv(nil)...)
+	if n, err := cmd.Int64(); err == nil {
+		return wire.Reply{N: n}, nil
+	} else if cmd.Err() != nil {
+		return wire.Reply{}, cmd.Err()
+	}
+	list, err := cmd.Int64Slice()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.Reply{N: list[0], List: list}, nil
 }

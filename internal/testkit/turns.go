@@ -41,9 +41,9 @@ func takesTurns(addr, name, terms string) error {
 		opts = append(opts, rlock.WriterPreference())
 	}
 	rw := locks.NewRWLock(name, opts...)
-	lock := rw.ReadLock()
+	lock := rw.Reader()
 	if side == "writes" {
-		lock = rw.WriteLock()
+		lock = rw.Writer()
 	}
 	var over atomic.Bool
 	in := bufio.NewScanner(os.Stdin)

@@ -75,7 +75,7 @@ func (q *WaiterQueue) Next() *rlock.Hold {
 	return Within(q, "the next waiter acquires the lock", q.Got)
 }
 
-// AwaitLatch awaits a latch n times, each on a goroutine of its own, and returns when a message would let all of them through.
+// AwaitLatch awaits a latch n times, each on a goroutine of its own, and returns when all of them listen.
 func AwaitLatch(tb testing.TB, latch *rlock.CountDownLatch, n int) <-chan error {
 	tb.Helper()
 	errs := make(chan error, n)

@@ -34,15 +34,13 @@ func (c *Conn) sendAckedOnce(ctx context.Context, call wire.Call) wire.Reply {
 	if err != nil {
 		return wire.Reply{N: -1, Err: unsent(err)}
 	}
-	if c.Acks.Replicas < 0 {
-		return c.sendToAll(ctx, node, call)
-	}
 	acks := *c.Acks
-	return c.pipeAcked(ctx, node, call, &acks)
-}
-
-func (c *Conn) pipeAcked(ctx context.Context, node driver.Node, call wire.Call, acks *driver.Acks) wire.Reply {
+	if acks.Replicas < 0 {
+		if acks.Replicas, err = c.onlineOf(ctx, node); err != nil {
+			return wire.Reply{N: -1, Err: err}
+		}
+	}
 	var out [1]wire.Reply
-	c.driver.Pipe(ctx, node, []wire.Call{call}, acks, out[:])
+	c.driver.Pipe(ctx, node, []wire.Call{call}, &acks, out[:])
 	return out[0]
 }

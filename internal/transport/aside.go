@@ -1,12 +1,13 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -15,12 +16,13 @@ import (
 type errand struct {
 	question Question
 	late     Late
-	lane     *lane // that counts it as alone; nil for a call in a batch, and for one that cannot be gathered
+	lent     *driver.Lent // the context of its caller, for the worker; nil for a call in a batch
+	lane     *lane        // that counts it as alone; nil for a call in a batch, and for one that cannot be gathered
 	state    atomic.Int32
 	reply    wire.Reply    // the caller's once done has a token
 	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
 	expired  *time.Timer   // stopped, unless the caller waits for it
-	began    clock.Instant // when a call joined a queue, or was asked that may have to connect first
+	began    clock.Instant // when a call joined a queue
 }
 
 // The states of an errand.
@@ -37,20 +39,18 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 	if !ok {
 		e = &errand{done: make(chan struct{}, 1)}
 	}
-	if e.question, e.late = *q, late; q.Connects {
-		e.began = clock.Now()
-	}
+	e.question, e.late = *q, late
 	return e
 }
 
 // over takes the reply of an errand, and keeps one that returned for another call.
-func (c *Conn) over(ctx context.Context, e *errand, way *lane) wire.Reply {
+func (c *Conn) over(ctx context.Context, e *errand) wire.Reply {
 	if e.state.Load() == abandoned { // it was under way for too long
-		return c.leave(ctx, e, way)
+		return c.leave(ctx, e)
 	}
 	r := e.reply
 	e.stop()
-	e.question, e.late, e.lane, e.reply = Question{}, nil, nil, wire.Reply{}
+	e.question, e.late, e.lent, e.lane, e.reply = Question{}, nil, nil, nil, wire.Reply{}
 	c.errands.Put(e)
 	return r
 }
@@ -82,10 +82,23 @@ func (c *Conn) askAside(ctx context.Context, q *Question, way *lane, late Late) 
 // runAside sends the call of an errand on a worker, and ends its task then.
 func (c *Conn) runAside(ctx context.Context, e *errand) {
 	e.state.Store(locating)
-	c.tasks.Run(task.Func(func() { // a closure, because a context does not belong in the errand
-		defer c.tasks.End()
-		c.run(ctx, e)
-	}))
+	job := &aside{conn: c, errand: e}
+	job.lent.Lend(ctx)
+	e.lent = &job.lent
+	c.tasks.Run(job)
+}
+
+// aside is the job of a worker that sends the call of an errand. The errand may be another call's by the time the job has ended.
+type aside struct {
+	conn   *Conn
+	errand *errand
+	lent   driver.Lent
+}
+
+// Run sends the call.
+func (a *aside) Run() {
+	a.conn.run(&a.lent, a.errand)
+	a.conn.tasks.End()
 }
 
 // askGathered sends a call in a batch of its lane. It ends the task that its caller began.
@@ -98,33 +111,25 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 
 // expiry starts the timer of an errand. There is none for a call that the driver or [Conn.relieve] ends in time.
 func (c *Conn) expiry(e *errand, way *lane) <-chan time.Time {
-	if q := &e.question; q.Within == 0 && (way == nil && c.bounded || way != nil && !q.Connects) {
+	if q := &e.question; q.Within == 0 && (way != nil || c.bounded) {
 		return nil
 	}
-	return e.expire(c.patience(&e.question))
+	return e.expire(cmp.Or(e.question.Within, c.CommandTimeout))
 }
 
 // await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
-// none.
+// none. When await returns, nobody touches ctx any more.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
+	defer e.lent.End()
 	if expired == nil && ctx.Done() == nil { // a receive costs much less than a select
 		<-e.done
-		return c.over(ctx, e, way)
+		return c.over(ctx, e)
 	}
-	connects, first := e.question.Connects, connecting{began: e.began}
-	for waits := true; waits; {
-		waits = false
-		select {
-		case <-e.done:
-			return c.over(ctx, e, way)
-		case <-ctx.Done():
-		case <-expired:
-			if connects {
-				if more := first.more(c, &e.question, clock.Now()); more > 0 {
-					expired, waits = e.expire(more), true
-				}
-			}
-		}
+	select {
+	case <-e.done:
+		return c.over(ctx, e)
+	case <-ctx.Done():
+	case <-expired:
 	}
 	switch { // in the order in which an errand takes its states
 	case e.state.CompareAndSwap(locating, abandoned):
@@ -138,34 +143,23 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 		e.stop()
 		return wire.Reply{N: -1, Err: noConnection(ctx)}
 	case e.state.CompareAndSwap(running, abandoned):
-		return c.leave(ctx, e, way)
+		return c.leave(ctx, e)
 	}
 	<-e.done
-	return c.over(ctx, e, way)
+	return c.over(ctx, e)
 }
 
 // leave returns the reply to the caller of an errand that goes on without it.
-func (c *Conn) leave(ctx context.Context, e *errand, way *lane) wire.Reply {
+func (c *Conn) leave(ctx context.Context, e *errand) wire.Reply {
 	e.stop()
-	r := c.left(ctx)
-	if r.Err.TimedOut() {
-		c.healthOf(way, e.question.Call.Key()).onReply(r.Err)
-	}
-	return r
+	return c.left(ctx)
 }
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
 func (c *Conn) run(ctx context.Context, e *errand) {
-	r, sent, over := wire.Reply{N: -1}, true, false
-	defer func() {
-		if !over { // a method of a user's context panicked
-			r.Err = noAnswer()
-		}
-		e.lane.exit()
-		e.onReply(r, sent)
-	}()
-	r, sent = c.send(ctx, &e.question, e.lane, e)
-	over = true
+	r, sent := c.send(ctx, &e.question, e.lane, e)
+	e.lane.exit()
+	e.onReply(r, sent)
 }
 
 // onReply ends an errand with its reply, which goes to late if the caller has left. sent is false if the caller left before anything was sent.

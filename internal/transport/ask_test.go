@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -26,25 +25,6 @@ func TestAskInPlace(t *testing.T) {
 	require.EqualValues(t, 7, r.N)
 	require.Equal(t, time.Millisecond, r.Took)
 	require.Empty(t, conn.lane.slots, "the slot is free again")
-}
-
-// A hook that ends the goroutine of a call gives back what the call had: its slot, and its count among those that are sent alone.
-func TestACallWhoseGoroutineEnds(t *testing.T) {
-	t.Parallel()
-	d := &stub{info: driver.Info{Bounded: true, Batches: 1}, run: func(context.Context, wire.Call) wire.Reply {
-		runtime.Goexit()
-		return wire.Reply{}
-	}}
-	conn, tasks := open(t, Config{Slots: 1, Crowd: 1}, d)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		conn.Ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot}, nil)
-	}()
-	<-ended
-	require.Empty(t, conn.lane.slots)
-	require.Zero(t, conn.lane.alone)
-	require.Zero(t, tasks.Count())
 }
 
 func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations
@@ -183,21 +163,15 @@ func TestEndedContextSendsNothing(t *testing.T) {
 func TestPublishIsFilledIn(t *testing.T) {
 	t.Parallel()
 	d := &stub{info: driver.Info{Bounded: true}, run: granted}
-	conn, _ := open(t, Config{}, d)
-	conn.Publisher(func(key string) wire.Publish {
-		require.Equal(t, "a", key)
-		return wire.PublishSharded
-	})
-	polled := release("a")
-	polled.Args.Channel = nil
-	for _, c := range []wire.Call{acquire("a"), release("a"), polled} {
+	conn, _ := open(t, Config{Publish: wire.PublishSharded}, d)
+	for _, c := range []wire.Call{acquire("a"), release("a")} {
 		require.Nil(t, conn.Ask(context.Background(), Question{Call: c}, nil).Err)
 	}
 	var got []wire.Publish
 	for _, c := range d.sent() {
 		got = append(got, c.Args.Publish)
 	}
-	require.Equal(t, []wire.Publish{"", wire.PublishSharded, wire.PublishPlain}, got)
+	require.Equal(t, []wire.Publish{"", wire.PublishSharded}, got)
 }
 
 // A script that judges waiters by the receivers of its messages is told that a cluster counts only those at one node, unless
@@ -212,12 +186,10 @@ func TestAClustersReceiversAreNotCounted(t *testing.T) {
 		{false, wire.Fair, wire.PublishPlain, wire.PublishPlain},
 		{true, wire.Fair, wire.PublishPlain, wire.PublishNode},
 		{true, wire.Fair, wire.PublishSharded, wire.PublishSharded},
-		{true, wire.Fair, wire.PublishBoth, wire.PublishBoth},
 		{true, wire.Plain, wire.PublishPlain, wire.PublishPlain},
 	} {
 		d := &stub{info: driver.Info{Bounded: true, Cluster: c.cluster}, run: granted}
-		conn, _ := open(t, Config{}, d)
-		conn.Publisher(func(string) wire.Publish { return c.publish })
+		conn, _ := open(t, Config{Publish: c.publish}, d)
 		names := wire.NewNames(c.kind, "name", "client")
 		holder := wire.NewHolder(c.kind, names, "client", 1)
 		conn.Ask(context.Background(), Question{Call: holder.Release(names, 0)}, nil)

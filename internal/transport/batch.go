@@ -161,9 +161,8 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 		b.calls = append(b.calls, e.question.Call)
 	}
 	b.replies = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)]
-	b.guarded(func() { b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies) })
+	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
 	b.unwatch()
-	b.lane.health.onReply(b.replies[0].Err)
 	kept := 0
 	for i, e := range b.errands {
 		r := b.replies[i]
@@ -178,28 +177,6 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	clear(b.errands[kept:])
 	clear(b.calls)
 	b.errands = b.errands[:kept]
-}
-
-// guarded runs what calls hooks of the user. One that ends the goroutine ends the calls of the batch.
-func (b *batch) guarded(run func()) {
-	over := false
-	defer func() {
-		if !over {
-			b.die()
-		}
-	}()
-	run()
-	over = true
-}
-
-// die ends the calls of a batch whose goroutine ends, because a hook of the user did that. Others go on in its lane.
-func (b *batch) die() {
-	b.unwatch()
-	for _, e := range b.errands {
-		b.reply(e, wire.Reply{N: -1, Err: noAnswer()})
-	}
-	b.errands = nil
-	b.leave()
 }
 
 func (b *batch) reply(e *errand, r wire.Reply) {
@@ -224,8 +201,7 @@ func elsewhere(err *fault.Error) bool {
 func (b *batch) sendElsewhere(deadline time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
-	slots, free := slot(nil), false
-	if b.guarded(func() { slots, free = b.slotElsewhere(ctx) }); free {
+	if slots, free := b.slotElsewhere(ctx); free {
 		defer slots.free()
 		b.pipe(ctx, nil, false)
 		return

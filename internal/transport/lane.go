@@ -29,8 +29,7 @@ const (
 // lane is the way to one node. While few calls are under way, each goes out at once. When there are more, calls join a queue,
 // and batches take them from there, until there are few again.
 type lane struct {
-	slots  slot // nil means no limit
-	health health
+	slots slot // nil means no limit
 
 	mu     sync.Mutex
 	alone  int               // how many calls are under way outside batches

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,7 +70,6 @@ func TestAGatheredCallEndsInTime(t *testing.T) {
 					require.Equal(t, fault.Left, r.Err.Fate)
 					require.True(t, r.Err.TimedOut())
 					require.Positive(t, c.refreshed(), "the topology may be stale")
-					require.True(t, c.lane.health.trouble.Load() || test.moved)
 					require.Equal(t, 1, c.tasks.Count(), "Close waits for the command")
 					require.Empty(t, late)
 					c.answer("hangs")
@@ -163,73 +161,4 @@ func TestAReleaseEndsInTimeAfterClose(t *testing.T) {
 		c.answer("a")
 		c.answer("b")
 	})
-}
-
-// TestAPipelineWhoseGoroutineEnds has a hook end a pipeline, before and after its calls were overdue. Each caller has one reply, and the
-// lane goes on.
-func TestAPipelineWhoseGoroutineEnds(t *testing.T) {
-	t.Parallel()
-	for what, end := range map[string]func(){"ends": runtime.Goexit, "panics": func() { panic("hook") }} {
-		for _, after := range []time.Duration{time.Millisecond, 2 * time.Second} {
-			t.Run(what+" after "+after.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := newCrowded(t, Config{Crowd: 0, CommandTimeout: time.Second})
-					c.tasks.OnPanic(func(error) {})
-					broken := true
-					c.pipe = func(driver.Node, wire.Call) wire.Reply {
-						if broken {
-							broken = false
-							time.Sleep(after)
-							end()
-						}
-						return wire.Reply{N: 1}
-					}
-					c.spare = 0
-					late := make(lateReplies, 1)
-					first := make(chan wire.Reply, 1)
-					c.calls.Go(func() { first <- c.Ask(context.Background(), Question{Call: release("a")}, late) })
-					synctest.Wait()
-					second := c.ask(context.Background(), Question{Call: acquire("b"), Slot: WaitSlot})
-					require.Equal(t, fault.Left, (<-first).Err.Fate)
-					if after > time.Second {
-						require.Equal(t, fault.NotSent, (<-second).Err.Fate, "it has waited for the command timeout")
-						require.Equal(t, fault.Left, (<-late).Err.Fate)
-					} else {
-						require.EqualValues(t, 1, (<-second).N)
-					}
-					require.Empty(t, late)
-					require.EqualValues(t, 1, (<-c.ask(context.Background(), Question{Call: release("c")})).N)
-					require.Empty(t, c.lane.sent)
-					require.Empty(t, c.lane.active)
-				})
-			})
-		}
-	}
-}
-
-// TestAMoveWhoseGoroutineEnds has a hook end the goroutine that looks for the node to which a call has moved. Its caller has a reply, and
-// Close waits for nothing.
-func TestAMoveWhoseGoroutineEnds(t *testing.T) {
-	t.Parallel()
-	for what, end := range map[string]func(){"ends": runtime.Goexit, "panics": func() { panic("hook") }} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newMoving(t, "a")
-				c.tasks.OnPanic(func(error) {})
-				c.pipe = func(driver.Node, wire.Call) wire.Reply {
-					c.locates = end
-					return moved()
-				}
-				start := time.Now()
-				require.Equal(t, fault.Left, (<-c.ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot})).Err.Fate)
-				require.Zero(t, time.Since(start), "nobody waits for the command timeout")
-				c.locates = nil
-				synctest.Wait()
-				w, _, _ := c.laneOf(t.Context(), "a")
-				require.Empty(t, w.sent)
-				require.Empty(t, w.active)
-				require.Empty(t, w.slots)
-			})
-		})
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
@@ -53,7 +52,7 @@ func (s slot) takeBefore(over <-chan struct{}) bool {
 func (c *Conn) take(wait context.Context, q *Question, way *lane, e *errand) (slot, *fault.Error) {
 	if q.Slot == DutySlot {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(driver.Calm(wait), c.CommandTimeout)
+		wait, cancel = context.WithTimeout(wait, c.CommandTimeout)
 		defer cancel()
 	}
 	if way == nil {

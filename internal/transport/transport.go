@@ -13,7 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/replicas"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -22,12 +21,13 @@ import (
 type Config struct {
 	// CommandTimeout bounds how long a command may go without a reply.
 	CommandTimeout time.Duration
-	// Acks says which replicas acknowledge a call that asks for it. Nil means none. OnReplicas is told that some hang, or none any more.
-	Acks       *driver.Acks
-	OnReplicas func(hang bool, err error)
+	// Acks says which replicas acknowledge a call that asks for it. Nil means none.
+	Acks *driver.Acks
 	// Crowd is how many calls may be under way to a node outside pipelines; New limits it to Slots. Further calls are gathered
 	// into pipelines, if the driver has connections for them. Negative means that none is gathered.
 	Crowd int
+	// Publish is how a release is announced.
+	Publish wire.Publish
 	// Slots limits how many connections per node the calls outside pipelines may use, see [driver.Info]. Renewals do not count.
 	// Zero means no limit.
 	Slots int
@@ -39,27 +39,25 @@ type Conn struct {
 	driver  driver.Driver
 	tasks   *task.Group
 	cluster bool
-	dials   *driver.Dials
 	bounded bool // the driver itself ends every command within the command timeout
 	batches int  // how many batches may be under way to a node; zero means that nothing is gathered
 	spare   int  // how many more may be while others are stuck
 	bySlot  atomic.Bool
 
-	replicas replicas.Set
-	errands  sync.Pool   // of *errand
-	pool     sync.Pool   // of *batch
-	lane     *lane       // outside clusters
-	lanes    sync.Map    // of a cluster: the node's address -> *lane
-	routed   atomic.Bool // a node of the cluster was found, so that finding another one waits for nothing
+	masters sync.Map    // the master's address -> online
+	errands sync.Pool   // of *errand
+	pool    sync.Pool   // of *batch
+	lane    *lane       // outside clusters
+	lanes   sync.Map    // of a cluster: the node's address -> *lane
+	routed  atomic.Bool // a node of the cluster was found, so that finding another one waits for nothing
 
-	publisher func(key string) wire.Publish
-	stale     func(*fault.Error)
+	stale func(*fault.Error)
 }
 
 // New returns a connection that sends through a driver, and counts in tasks what Close has to wait for.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
 	info := d.Info()
-	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, dials: info.Dials, bounded: info.Bounded, spare: info.Spare}
+	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded, spare: info.Spare}
 	c.bySlot.Store(info.Cluster)
 	if cfg.Crowd >= 0 {
 		c.batches = info.Batches
@@ -70,9 +68,6 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
 	c.lane = c.newLane()
 	return c
 }
-
-// Publisher sets the function that says how a release is announced. It must be called before the first call is sent.
-func (c *Conn) Publisher(publisher func(key string) wire.Publish) { c.publisher = publisher }
 
 // OnTopology sets the function that is called with every error that a stale topology could explain, after the driver
 // was asked to refresh its topology. It must be called before the first call is sent.
@@ -110,9 +105,6 @@ type Question struct {
 	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout covers the
 	// wait for a batch, [Conn.relieve] ends it up to patience later, and for any other call it counts from when there is a slot.
 	Within time.Duration
-	// Connects means that the call may have to connect first, and has a Within that allows for it. So the caller also leaves when the
-	// call has had its usual time, and no connection is made any more.
-	Connects bool
 	// Stop ends the wait for a slot when it is closed, with [fault.ErrClosed]. Nil means that only Close does.
 	Stop <-chan struct{}
 
@@ -128,13 +120,13 @@ type Question struct {
 // retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	c.prepare(&q)
-	inPlace, ended := c.bounded && ctx.Done() == nil && q.Within == 0, ctx.Err() // asked before anything begins: it may panic
+	inPlace, ended := c.bounded && ctx.Done() == nil && q.Within == 0, ctx.Err()
 	way, alone := c.enter(ctx, &q)
 	if alone && inPlace || !c.tasks.Keep() {
-		if alone {
-			defer way.exit() // also if a hook ends the goroutine
-		}
 		r, _ := c.send(ctx, &q, way, nil)
+		if alone {
+			way.exit()
+		}
 		return r
 	}
 	if ended != nil {
@@ -160,17 +152,12 @@ func (c *Conn) prepare(q *Question) {
 	}
 }
 
-// publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
-// anything for it.
+// publish returns how a script announces.
 func (c *Conn) publish(call *wire.Call) wire.Publish {
-	if channel, _ := call.Args.Channel.(string); channel == "" || c.publisher == nil {
-		return wire.PublishPlain
-	}
-	publish := c.publisher(call.Key())
-	if c.cluster && call.Script.Judges && publish == wire.PublishPlain {
+	if c.cluster && call.Script.Judges && c.Publish == wire.PublishPlain {
 		return wire.PublishNode
 	}
-	return publish
+	return c.Publish
 }
 
 // send sends a call in place, and waits for a slot before if it needs one. A nil lane means that it is not known yet. A nil
@@ -195,15 +182,10 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 			c.note(r.Err)
 		}
 	}
-	if way != nil {
-		way.health.onReply(r.Err)
-	} else {
-		c.healthOf(nil, q.Call.Key()).onReply(r.Err)
-	}
 	return r, true
 }
 
-// Pipe sends renewals, or inquiries, in one pipeline: they need no slot and no acks. The node is ignored: the driver finds the nodes by the
+// Pipe sends renewals in one pipeline: they need no slot and no acks. The node is ignored: the driver finds the nodes by the
 // keys and follows redirections, because slots may have moved since the round of renewals began. Pipe ends within the command
 // timeout if the driver heeds its context.
 func (c *Conn) Pipe(ctx context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {

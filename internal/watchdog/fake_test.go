@@ -41,7 +41,7 @@ type fixture struct {
 
 	mu     sync.Mutex
 	events []string
-	works  []work // for the next looks
+	works  []Work // for the next looks
 	bySlot bool
 	hangs  map[driver.Node]time.Duration // how long the reply of a node takes
 }
@@ -51,7 +51,7 @@ func run(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, tasks: task.New(), start: clock.Now(), hangs: make(map[driver.Node]time.Duration)}
-		f.watchdog = newWatchdog(Config{CommandTimeout: commandTimeout}, f, f, f.tasks)
+		f.watchdog = Of(Config{CommandTimeout: commandTimeout}, f, f, f.tasks)
 		defer func() {
 			if !f.tasks.IsClosed() {
 				f.tasks.Close()
@@ -80,7 +80,7 @@ func (f *fixture) recorded() []string {
 }
 
 // alarmAt has something be due at a time since the start.
-func (f *fixture) alarmAt(d time.Duration, w work) {
+func (f *fixture) alarmAt(d time.Duration, w Work) {
 	f.mu.Lock()
 	f.works = append(f.works, w)
 	f.mu.Unlock()
@@ -101,15 +101,15 @@ func (f *fixture) until(d time.Duration) {
 }
 
 // due is the table's.
-func (f *fixture) due(clock.Instant, bool) work {
+func (f *fixture) Due(clock.Instant, bool) Work {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var w work
+	var w Work
 	if len(f.works) > 0 {
 		w, f.works = f.works[0], f.works[1:]
 	}
-	if w.deliver == nil {
-		w.deliver = func() {}
+	if w.Deliver == nil {
+		w.Deliver = func() {}
 	}
 	return w
 }
@@ -162,7 +162,7 @@ type fakeBatch struct {
 }
 
 // batches returns batches of so many locks each.
-func (f *fixture) batches(locks int, names ...string) (all []batch) {
+func (f *fixture) batches(locks int, names ...string) (all []Batch) {
 	for _, name := range names {
 		all = append(all, &fakeBatch{f, name, locks, watchdogTimeout})
 	}
@@ -170,23 +170,23 @@ func (f *fixture) batches(locks int, names ...string) (all []batch) {
 }
 
 // leased returns one batch of so many locks with a lease.
-func (f *fixture) leased(locks int, lease time.Duration, name string) []batch {
-	return []batch{&fakeBatch{f, name, locks, lease}}
+func (f *fixture) leased(locks int, lease time.Duration, name string) []Batch {
+	return []Batch{&fakeBatch{f, name, locks, lease}}
 }
 
 func (b *fakeBatch) Name() string            { return b.name }
 func (b *fakeBatch) Shortest() time.Duration { return b.lease }
-func (b *fakeBatch) again() batch            { return b }
+func (b *fakeBatch) Again() Batch            { return b }
 
 // wanted returns no call if no lock is left.
-func (b *fakeBatch) wanted(clock.Instant) (batch, wire.Call) {
+func (b *fakeBatch) Wanted(clock.Instant) (Batch, wire.Call) {
 	if b.locks == 0 {
 		return b, wire.Call{}
 	}
 	return b, wire.Call{Keys: []any{b.name}, Argv: slices.Repeat([]any{""}, 1+b.locks)}
 }
 
-func (b *fakeBatch) renewed(sent clock.Instant, r wire.Reply, _ clock.Instant) {
+func (b *fakeBatch) Renewed(sent clock.Instant, r wire.Reply, _ clock.Instant) {
 	if r.Err != nil {
 		b.record("%s failed: %v", b.name, r.Err)
 		return

@@ -23,8 +23,8 @@ type round struct {
 
 	// Guarded by Watchdog.mu.
 	pause    time.Duration // how long the replies may take, by the shortest lease
-	batches  []batch       // yet to be sent, shorter leases first
-	inFlight []batch       // of the present pipeline
+	batches  []Batch       // yet to be sent, shorter leases first
+	inFlight []Batch       // of the present pipeline
 	sent     clock.Instant // when the present pipeline was sent
 	size     int           // how many locks go into a pipeline
 }
@@ -32,8 +32,7 @@ type round struct {
 // roundKey identifies a round.
 type roundKey struct {
 	node driver.Node // nil where there is one server, or the node is not known
-	// class is that of the leases: those of one class allow similar times for the reply. Inquiries have one of their own, so that no
-	// renewal waits for them.
+	// class is that of the leases: those of one class allow similar times for the reply.
 	class int
 }
 
@@ -43,14 +42,14 @@ const minPipeline = 1000
 
 // pipeline is the part of a round that goes out at once.
 type pipeline struct {
-	batches []batch
+	batches []Batch
 	calls   []wire.Call   // one for each batch
 	sent    clock.Instant // the moment from which the renewals count
 }
 
 // stalled takes away the batches of each round that has had no reply for too long. They are sent again on another
 // connection, while the reply may still come. It reports whether there was such a round.
-func (w *Watchdog) stalled(now clock.Instant) (all []batch, silent bool) {
+func (w *Watchdog) stalled(now clock.Instant) (all []Batch, silent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = 0
@@ -68,7 +67,7 @@ func (w *Watchdog) stalled(now clock.Instant) (all []batch, silent bool) {
 }
 
 // send adds batches to the rounds of their nodes.
-func (w *Watchdog) send(batches []batch) {
+func (w *Watchdog) send(batches []Batch) {
 	switch {
 	case len(batches) == 0:
 	case !w.conn.BySlot():
@@ -90,8 +89,8 @@ func (w *Watchdog) start(job func()) {
 }
 
 // route adds batches to the rounds of a cluster's nodes.
-func (w *Watchdog) route(batches []batch) {
-	byNode := make(map[driver.Node][]batch)
+func (w *Watchdog) route(batches []Batch) {
+	byNode := make(map[driver.Node][]Batch)
 	for _, b := range batches {
 		node, err := w.conn.Node(context.Background(), b.Name())
 		if err != nil {
@@ -105,8 +104,8 @@ func (w *Watchdog) route(batches []batch) {
 }
 
 // join adds batches to the rounds of a node, and starts the rounds that are new.
-func (w *Watchdog) join(node driver.Node, batches []batch) {
-	byClass := make(map[int][]batch)
+func (w *Watchdog) join(node driver.Node, batches []Batch) {
+	byClass := make(map[int][]Batch)
 	for _, b := range batches {
 		class := classOf(b.Shortest())
 		byClass[class] = append(byClass[class], b)
@@ -120,25 +119,11 @@ func (w *Watchdog) join(node driver.Node, batches []batch) {
 
 // classOf returns the class of a lease. Within a class, the times for the reply differ by less than a factor of two.
 func classOf(lease time.Duration) int {
-	if lease < 0 {
-		return inquiries
-	}
 	return bits.Len64(uint64(config.RenewalTimeout(lease) / config.RenewalTimeout(0))) // positive
 }
 
-// inquiries is the class of the inquiries.
-const inquiries = -1
-
-// patience returns how long the reply to a batch with that shortest lease may take.
-func patience(shortest time.Duration) time.Duration {
-	if shortest < 0 {
-		return time.Second
-	}
-	return config.RenewalTimeout(shortest)
-}
-
 // roundOf adds batches to a round. It returns the round if that is new, and nil otherwise.
-func (w *Watchdog) roundOf(key roundKey, batches []batch) *round {
+func (w *Watchdog) roundOf(key roundKey, batches []Batch) *round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, known := w.rounds[key]
@@ -150,8 +135,8 @@ func (w *Watchdog) roundOf(key roundKey, batches []batch) *round {
 		w.rounds[key] = r
 	}
 	r.batches = append(r.batches, batches...)
-	slices.SortStableFunc(r.batches, func(a, b batch) int { return cmp.Compare(a.Shortest(), b.Shortest()) })
-	r.pause = min(r.pause, patience(r.batches[0].Shortest()))
+	slices.SortStableFunc(r.batches, func(a, b Batch) int { return cmp.Compare(a.Shortest(), b.Shortest()) })
+	r.pause = min(r.pause, config.RenewalTimeout(r.batches[0].Shortest()))
 	w.arm(r.sent.Add(r.pause))
 	if known {
 		return nil
@@ -179,7 +164,7 @@ func (w *Watchdog) next(r *round) pipeline {
 			break
 		}
 		// Decide which locks are still to be renewed only here, right before the call is sent.
-		wanted, call := b.wanted(sent)
+		wanted, call := b.Wanted(sent)
 		if len(call.Keys) == 0 {
 			continue
 		}
@@ -207,7 +192,7 @@ func (w *Watchdog) beginPipeline(r *round) (now clock.Instant, size int, pause t
 
 // take moves a batch of a round into its pipeline. It returns nil if there is none, or if the client is closed. The round
 // is over then, unless its pipeline has something to send.
-func (w *Watchdog) take(r *round, sending bool) batch {
+func (w *Watchdog) take(r *round, sending bool) Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(r.batches) > 0 && !w.tasks.IsClosed() {
@@ -230,6 +215,6 @@ func (w *Watchdog) renew(node driver.Node, p pipeline) {
 	replies := make([]wire.Reply, len(p.calls))
 	w.conn.Pipe(ctx, node, p.calls, replies)
 	for i, b := range p.batches {
-		b.renewed(p.sent, replies[i], clock.Now())
+		b.Renewed(p.sent, replies[i], clock.Now())
 	}
 }

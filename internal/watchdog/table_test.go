@@ -44,7 +44,8 @@ func (c *client) Unlisten(string, chan struct{})                           {}
 func (c *client) Log(l notice.Entry)                                       { c.lines = append(c.lines, l) }
 func (c *client) Received(string) (uint64, bool)                           { return 0, false }
 func (c *client) Epoch(string) uint64                                      { return 0 }
-func (c *client) Counts(string) bool                                       { return false }
+func (c *client) Refused(string) *fault.Error                              { return nil }
+func (c *client) Counts() bool                                             { return false }
 func (c *client) Unheard(string, uint64)                                   {}
 func (c *client) Watch(string, string)                                     {}
 func (c *client) Unwatch(string, string)                                   {}
@@ -117,7 +118,7 @@ func runTable(t *testing.T, test func(c *client)) {
 		c.table = table.New(config.Config{
 			ClientID: "client", WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, BatchSize: 100,
 		}, c.tasks, c, c)
-		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, func(clock.Instant) clock.Instant { return 0 }, c.tasks)
+		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
 		defer func() {
 			c.tasks.Close()
 			c.tasks.Wait(t.Context())

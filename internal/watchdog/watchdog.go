@@ -33,41 +33,41 @@ type Sender interface {
 	Silent()
 }
 
-// lockTable is a lock table as the watchdog sees it. The watchdog calls neither it nor a batch while it holds its mutex.
-type lockTable interface {
-	due(now clock.Instant, bySlot bool) work
+// Source is what has holds, as a lock table does. The watchdog calls neither it nor a batch while it holds its mutex.
+type Source interface {
+	// Due returns what is due. bySlot means that a call may have the keys of one slot only.
+	Due(now clock.Instant, bySlot bool) Work
 }
 
-// work is everything that is due.
-type work struct {
-	renew   []batch
-	inquire []batch
-	release []func() // each starts a background release and does not wait for it
-	deliver func()   // delivers the notices; it may run code of the user
+// Work is everything that is due.
+type Work struct {
+	Renew   []Batch
+	Release []func() // each starts a background release and does not wait for it
+	Deliver func()   // delivers the notices; it may run code of the user
 }
 
-// batch is locks that one call of a script renews, or about which it inquires.
-type batch interface {
+// Batch is locks that one call of a script renews.
+type Batch interface {
 	// Name returns the name in Redis of one of the locks, which decides the node.
 	Name() string
-	// Shortest returns the lease that leaves the least time for the reply. Negative means that it renews nothing.
+	// Shortest returns the lease that leaves the least time for the reply.
 	Shortest() time.Duration
-	// again returns the batch as one to which there was no reply in time.
-	again() batch
-	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is
+	// Again returns the batch as one to which there was no reply in time.
+	Again() Batch
+	// Wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is
 	// nothing.
-	wanted(now clock.Instant) (batch, wire.Call)
-	// renewed takes in the reply to a call that was sent at a moment.
-	renewed(sent clock.Instant, r wire.Reply, now clock.Instant)
+	Wanted(now clock.Instant) (Batch, wire.Call)
+	// Renewed takes in the reply to a call that was sent at a moment.
+	Renewed(sent clock.Instant, r wire.Reply, now clock.Instant)
 }
 
 // Watchdog is one goroutine, which sleeps until the first thing is due, and does no I/O itself. The goroutine starts with
 // the first alarm. A watchdog is safe for concurrent use.
 type Watchdog struct {
-	cfg   Config
-	table lockTable
-	conn  Sender
-	tasks *task.Group
+	cfg     Config
+	sources []Source
+	conn    Sender
+	tasks   *task.Group
 
 	// mu is a leaf: the watchdog calls nothing of the table or of a user while it holds it.
 	mu      sync.Mutex
@@ -81,15 +81,18 @@ type Watchdog struct {
 	running  sync.WaitGroup
 }
 
-// newWatchdog returns a watchdog on anything that decides like a lock table.
-func newWatchdog(cfg Config, t lockTable, conn Sender, tasks *task.Group) *Watchdog {
+// Of returns a watchdog of a source that does nothing until the first alarm. [Watchdog.Stop] stops it.
+func Of(cfg Config, t Source, conn Sender, tasks *task.Group) *Watchdog {
 	return &Watchdog{
-		cfg: cfg, table: t, conn: conn, tasks: tasks,
+		cfg: cfg, sources: []Source{t}, conn: conn, tasks: tasks,
 		rounds: make(map[roundKey]*round), overdue: make(chan struct{}, 1), stopping: make(chan struct{}),
 	}
 }
 
-// Alarm makes the watchdog look at the table at a moment, or earlier. It does nothing once the watchdog is stopped.
+// Also adds a source. It must be called before the first alarm.
+func (w *Watchdog) Also(s Source) { w.sources = append(w.sources, s) }
+
+// Alarm makes the watchdog look at its sources at a moment, or earlier. It does nothing once the watchdog is stopped.
 func (w *Watchdog) Alarm(at clock.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,15 +150,18 @@ func (w *Watchdog) look() {
 	now := clock.Now()
 	stalled, silent := w.stalled(now)
 	for i, b := range stalled {
-		stalled[i] = b.again()
+		stalled[i] = b.Again()
 	}
 	if silent {
 		w.conn.Silent() // long before the driver gives up a node that hangs
 	}
-	due := w.table.due(now, w.conn.BySlot())
-	for _, release := range due.release {
-		release()
+	for _, s := range w.sources {
+		due := s.Due(now, w.conn.BySlot())
+		for _, release := range due.Release {
+			release()
+		}
+		w.send(slices.Concat(stalled, due.Renew))
+		due.Deliver()
+		stalled = nil
 	}
-	w.send(slices.Concat(stalled, due.renew, due.inquire))
-	due.deliver()
 }

@@ -12,13 +12,13 @@ import (
 func TestAlarmsOnlyMoveEarlier(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
-		noted := func(name string) work { return work{deliver: func() { f.record("%s", name) }} }
+		noted := func(name string) Work { return Work{Deliver: func() { f.record("%s", name) }} }
 		f.alarmAt(10*time.Second, noted("first look"))
 		f.alarmAt(5*time.Second, noted("second look"))
 		f.alarmAt(20*time.Second, noted("no look"))
 		f.until(time.Minute)
 		require.Equal(f, []string{"5s first look"}, f.recorded())
-		f.alarmAt(2*time.Minute, work{})
+		f.alarmAt(2*time.Minute, Work{})
 		f.until(2 * time.Minute)
 		require.Equal(f, []string{"2m0s second look"}, f.recorded())
 	})
@@ -28,7 +28,7 @@ func TestAnAlarmInThePastIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.until(time.Second)
-		f.alarmAt(0, work{deliver: func() { f.record("look") }})
+		f.alarmAt(0, Work{Deliver: func() { f.record("look") }})
 		f.until(time.Second)
 		require.Equal(f, []string{"1s look"}, f.recorded())
 	})
@@ -39,9 +39,9 @@ func TestAnAlarmInThePastIsDueAtOnce(t *testing.T) {
 func TestAnAlarmInThePastAfterALook(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
-		f.alarmAt(time.Second, work{})
+		f.alarmAt(time.Second, Work{})
 		f.until(time.Second)
-		f.alarmAt(0, work{deliver: func() { f.record("look") }})
+		f.alarmAt(0, Work{Deliver: func() { f.record("look") }})
 		f.until(2 * time.Second)
 		require.Equal(f, []string{"1s look"}, f.recorded())
 	})
@@ -50,9 +50,9 @@ func TestAnAlarmInThePastAfterALook(t *testing.T) {
 func TestNoticesFollowTheWork(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
-		f.alarmAt(time.Second, work{
-			release: []func(){func() { f.record("release a") }, func() { f.record("release b") }},
-			deliver: func() { f.record("deliver") },
+		f.alarmAt(time.Second, Work{
+			Release: []func(){func() { f.record("release a") }, func() { f.record("release b") }},
+			Deliver: func() { f.record("deliver") },
 		})
 		f.until(time.Second)
 		require.Equal(f, []string{"1s release a", "1s release b", "1s deliver"}, f.recorded())
@@ -63,7 +63,7 @@ func TestRenewalsGoInPipelines(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 50*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(500, "a", "b", "c", "d", "e", "f", "g")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(500, "a", "b", "c", "d", "e", "f", "g")})
 		f.until(2 * time.Second)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a b]",
@@ -81,7 +81,7 @@ func TestASlowNodeGetsNoLongerPipelines(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 200*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b", "c")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1000, "a", "b", "c")})
 		f.until(2 * time.Second)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a]", "1.2s a renewed as of 1s",
@@ -95,9 +95,9 @@ func TestALateBatchJoinsTheRound(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 200*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(10, "a")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(10, "a")})
 		f.until(1100 * time.Millisecond)
-		f.alarmAt(1100*time.Millisecond, work{renew: f.batches(10, "b")})
+		f.alarmAt(1100*time.Millisecond, Work{Renew: f.batches(10, "b")})
 		f.until(2 * time.Second)
 		require.Equal(f, []string{
 			"1s 10 locks to the server [a]", "1.2s a renewed as of 1s",
@@ -110,9 +110,9 @@ func TestOnlyWantedBatchesAreSent(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		empty := f.batches(0, "a", "b")
-		f.alarmAt(time.Second, work{renew: append(empty, f.batches(10, "c")...)})
+		f.alarmAt(time.Second, Work{Renew: append(empty, f.batches(10, "c")...)})
 		f.until(time.Second)
-		f.alarmAt(2*time.Second, work{renew: empty})
+		f.alarmAt(2*time.Second, Work{Renew: empty})
 		f.until(2 * time.Second)
 		require.Equal(f, []string{"1s 10 locks to the server [c]", "1s c renewed as of 1s"}, f.recorded())
 		require.Empty(f, f.watchdog.rounds)
@@ -123,10 +123,10 @@ func TestASilentRoundIsSentOnAnotherConnection(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 1200*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1000, "a", "b")})
 		f.until(time.Second)
 		f.hang(nil, 0) // the other connection works
-		f.alarmAt(1200*time.Millisecond, work{})
+		f.alarmAt(1200*time.Millisecond, Work{})
 		f.until(3 * time.Second)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a]",
@@ -142,7 +142,7 @@ func TestOnlyThePipelineThatStallsIsSentAgain(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 400*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b", "c")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1000, "a", "b", "c")})
 		f.until(1100 * time.Millisecond)
 		f.hang(nil, time.Hour)
 		f.until(1500 * time.Millisecond)
@@ -162,11 +162,11 @@ func TestALateReplyDoesNotEndTheNextRound(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 700*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(1, "a")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1, "a")})
 		f.until(1400 * time.Millisecond)
 		f.hang(nil, 400*time.Millisecond)
 		f.until(1600 * time.Millisecond)
-		f.alarmAt(1800*time.Millisecond, work{renew: f.batches(1, "b")})
+		f.alarmAt(1800*time.Millisecond, Work{Renew: f.batches(1, "b")})
 		f.until(3 * time.Second)
 		require.Equal(f, []string{
 			"1s 1 locks to the server [a]", "1.5s silent", "1.5s 1 locks to the server [a]",
@@ -180,14 +180,14 @@ func TestAShortLeaseNeverWaitsForTheRoundOfALongOne(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 900*time.Millisecond)
-		var long []batch
+		var long []Batch
 		for _, name := range []string{"a", "b", "c"} {
 			long = append(long, f.leased(1000, 30*time.Second, name)...)
 		}
-		f.alarmAt(time.Second, work{renew: long})
+		f.alarmAt(time.Second, Work{Renew: long})
 		f.until(1100 * time.Millisecond)
 		f.hang(nil, 10*time.Millisecond)
-		f.alarmAt(1100*time.Millisecond, work{renew: f.leased(1, 900*time.Millisecond, "s")})
+		f.alarmAt(1100*time.Millisecond, Work{Renew: f.leased(1, 900*time.Millisecond, "s")})
 		f.until(1500 * time.Millisecond)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a]",
@@ -207,7 +207,7 @@ func TestThePauseBeforeAReSendGoesByTheShortestLease(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.hang(nil, time.Hour)
 		both := append(f.leased(1, 30*time.Second, "long"), f.leased(1, 900*time.Millisecond, "short")...)
-		f.alarmAt(time.Second, work{renew: both})
+		f.alarmAt(time.Second, Work{Renew: both})
 		f.until(time.Second)
 		f.recorded()
 		f.until(1100 * time.Millisecond)
@@ -221,10 +221,10 @@ func TestSimilarLeasesShareARound(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 100*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.leased(1000, 5*time.Second, "a")})
+		f.alarmAt(time.Second, Work{Renew: f.leased(1000, 5*time.Second, "a")})
 		f.until(1050 * time.Millisecond)
 		more := append(f.leased(1000, 5*time.Second, "b"), f.leased(10, 4*time.Second, "c")...)
-		f.alarmAt(1050*time.Millisecond, work{renew: more})
+		f.alarmAt(1050*time.Millisecond, Work{Renew: more})
 		f.until(1150 * time.Millisecond)
 		f.hang(nil, time.Hour)
 		f.until(1700 * time.Millisecond)
@@ -239,7 +239,7 @@ func TestARenewalWithoutAReplyFails(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, time.Hour)
-		f.alarmAt(0, work{renew: f.batches(1, "a")})
+		f.alarmAt(0, Work{Renew: f.batches(1, "a")})
 		f.until(commandTimeout)
 		events := f.recorded()
 		require.Contains(f, events, "3s a failed: no answer from Redis in time")
@@ -252,7 +252,7 @@ func TestASickNodeDelaysNoRenewalElsewhere(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.bySlot = true
 		f.hang(fakeNode("x"), time.Hour)
-		f.alarmAt(time.Second, work{renew: f.batches(1, "x1", "y1", "x2", "nowhere")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1, "x1", "y1", "x2", "nowhere")})
 		f.until(time.Second)
 		require.ElementsMatch(f, []string{
 			"1s 2 locks to x [x1 x2]", "1s 1 locks to y [y1]", "1s 1 locks to the server [nowhere]",
@@ -267,16 +267,16 @@ func TestAClosedClientRenewsNothing(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 400*time.Millisecond)
-		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b")})
+		f.alarmAt(time.Second, Work{Renew: f.batches(1000, "a", "b")})
 		f.until(time.Second)
 		f.tasks.Close()
-		f.alarmAt(1100*time.Millisecond, work{renew: f.batches(1000, "c"), deliver: func() { f.record("look") }})
+		f.alarmAt(1100*time.Millisecond, Work{Renew: f.batches(1000, "c"), Deliver: func() { f.record("look") }})
 		f.until(time.Minute)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a]", "1.1s look", "1.4s a renewed as of 1s",
 		}, f.recorded())
 		require.Zero(f, f.tasks.Count())
-		f.alarmAt(2*time.Minute, work{renew: f.batches(1000, "d"), deliver: func() { f.record("look") }})
+		f.alarmAt(2*time.Minute, Work{Renew: f.batches(1000, "d"), Deliver: func() { f.record("look") }})
 		f.until(3 * time.Minute)
 		require.Equal(f, []string{"2m0s look"}, f.recorded())
 	})
@@ -286,7 +286,7 @@ func TestCloseWaitsForTheRenewalUnderWay(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		f.hang(nil, 400*time.Millisecond)
-		f.alarmAt(0, work{renew: f.batches(1, "a")})
+		f.alarmAt(0, Work{Renew: f.batches(1, "a")})
 		f.until(0)
 		f.tasks.Close()
 		f.tasks.Wait(f.Context())
@@ -300,8 +300,8 @@ func TestAWatchdogThatIsStoppedDoesNothing(t *testing.T) {
 		t.Run(fmt.Sprint("started ", started), func(t *testing.T) {
 			t.Parallel()
 			run(t, func(f *fixture) {
-				looked := work{deliver: func() { f.record("look") }}
-				w := newWatchdog(f.watchdog.cfg, f, f, f.tasks)
+				looked := Work{Deliver: func() { f.record("look") }}
+				w := Of(f.watchdog.cfg, f, f, f.tasks)
 				if started {
 					w.Alarm(f.start.Add(time.Second))
 				}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Publish is the command by which a script announces on a channel. Empty means that it does not announce.
@@ -14,7 +13,6 @@ type Publish string
 const (
 	PublishPlain   Publish = "PUBLISH"
 	PublishSharded Publish = "SPUBLISH"
-	PublishBoth    Publish = "BOTH" // while the hub does not know which one reaches the waiters
 	// PublishNode is PublishPlain for a script that judges waiters by its receivers, on a cluster: there may be more of them, at
 	// other nodes.
 	PublishNode Publish = "NODE"
@@ -37,7 +35,6 @@ type Args struct {
 	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall]. For a park and a
 	// ticket it is [Kind.Silent], or 1 for an adoption.
 	Other any
-	ID    any // of the last one of the holder's permits
 	// NextMillis is, for a release to the line, the lease of the next holder of this process, whose member of the line is Other. For a
 	// waiter in a queue, it is the lease that a script may give to it, and NextNumber is 1 if it has been there before.
 	NextMillis, NextNumber int64
@@ -48,7 +45,7 @@ type Call struct {
 	Script *Script
 	Keys   []any // strings; the first one decides the node
 	Args   Args
-	Argv   []any // instead of Args: the arguments of a renewal or an inquiry
+	Argv   []any // instead of Args: the arguments of a renewal
 }
 
 // Key returns the key that decides the node.
@@ -91,9 +88,6 @@ func (c *Call) lean(argv []any) []any {
 	} else {
 		rest[2], rest[3], rest[4] = a.Millis, a.Other, a.NextMillis
 	}
-	if a.ID != nil {
-		argv = append(argv, a.ID)
-	}
 	n, usual := len(rest), [...]any{c.Script.Usual, publishes[PublishPlain], noWait, nil, noWait}
 	for n > 0 && (rest[n-1] == nil || rest[n-1] == usual[n-1]) {
 		n--
@@ -101,18 +95,9 @@ func (c *Call) lean(argv []any) []any {
 	return append(argv, rest[:n]...)
 }
 
-// Unlined reports whether the call, of which the user may not touch a key, can do without the line, and takes that from it.
-func (c *Call) Unlined() bool {
-	if !c.Script.Lined || len(c.Keys) < c.Script.Keys {
-		return false
-	}
-	c.Keys = c.Keys[:c.Script.Keys-1]
-	return true
-}
-
 // Numbers returns how many numbers the reply must have. Zero means a single one, not in a list.
 func (c *Call) Numbers() int {
-	if c.Argv != nil {
+	if c.Argv != nil && (c.Script == nil || c.Script.Numbers == 0) { // a renewal, in tests of no script
 		return len(c.Argv) - 1
 	}
 	return c.Script.Numbers
@@ -120,8 +105,7 @@ func (c *Call) Numbers() int {
 
 // publishes has the values that Publish is sent as, so that none is allocated for a call.
 var publishes = map[Publish]any{
-	"": empty, PublishPlain: string(PublishPlain), PublishSharded: string(PublishSharded), PublishBoth: string(PublishBoth),
-	PublishNode: string(PublishNode),
+	"": empty, PublishPlain: string(PublishPlain), PublishSharded: string(PublishSharded), PublishNode: string(PublishNode),
 }
 
 var empty any = ""
@@ -138,10 +122,7 @@ type Reply struct {
 	N    int64         // the number; valid if Err is nil or its fate is [fault.Unreplicated]
 	List []int64       // instead, for a script that replies several; a script that may be short sets N to the first of them, too
 	Took time.Duration // from sending to the reply
-	// Repeated means that the script may have run before, or may still run once more, because a hook of the client library has sent
-	// the call again. Then nobody knows the reply of the earlier run, or it was another one.
-	Repeated bool
-	Err      *fault.Error // nil means success
+	Err  *fault.Error  // nil means success
 }
 
 // Acquired reports whether an acquire or a hand-over made its caller the holder.
@@ -157,20 +138,9 @@ const (
 	maxHint = 1 << 32
 )
 
-// KeptWithin returns, from the reply of a hand-over of permits, how many permits are free, whether other clients stand in the line,
-// and whether somebody listens who knows of no line.
-func (r *Reply) KeptWithin() (free int64, stand, listen bool) {
-	return r.N % lua.OthersStand, r.N&lua.OthersStand != 0, r.N&lua.OthersListen != 0
-}
-
 // Hint returns, from the reply of a refused acquire, the time until another attempt may help.
 func (r *Reply) Hint() time.Duration {
 	return time.Duration(min(-1-r.N, maxHint)) * time.Millisecond
-}
-
-// NotSetUp reports, from the reply of a refused acquire, whether it was about a semaphore that nobody has set up.
-func (r *Reply) NotSetUp() bool {
-	return len(r.List) == 4 && r.List[0] < 0 && r.List[2]&lua.BitNotSetUp != 0
 }
 
 // NoKey is the PTTL of a key that does not exist.

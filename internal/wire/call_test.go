@@ -38,7 +38,7 @@ func TestArgv(t *testing.T) {
 		require.Equal(t, append([]any{"before"}, c.want...), c.call.AppendArgv([]any{"before"}), what)
 	}
 	for p, want := range map[Publish]string{
-		"": "", PublishPlain: "PUBLISH", PublishSharded: "SPUBLISH", PublishBoth: "BOTH",
+		"": "", PublishPlain: "PUBLISH", PublishSharded: "SPUBLISH", PublishNode: "NODE",
 	} {
 		c := Call{Script: lockRelease, Args: Args{Publish: p}}
 		require.Equal(t, want, c.AppendArgv(nil)[4])

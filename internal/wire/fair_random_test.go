@@ -149,7 +149,7 @@ func (w *hall) newGuest() *guest {
 
 func (w *hall) run(c wire.Call) wire.Reply {
 	w.Helper()
-	r, err := runCall(w.rdb, c)
+	r, err := testkit.RunCall(w.rdb, c)
 	require.NoError(w, err, "%v", w.log)
 	return r
 }

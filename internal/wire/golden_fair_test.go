@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -171,7 +172,7 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 	case script == "force":
 		call = kind.ForceCall(names, false)
 	}
-	r, err := runCall(g.rdb, call)
+	r, err := testkit.RunCall(g.rdb, call)
 	require.NoError(g, err)
 	place, refused := r.Position()
 	switch {
@@ -216,7 +217,7 @@ func (g *golden) replace(script string, kind *wire.Kind, words []string) string 
 	if script == "adopt" {
 		c = next.Adopt(names, last.Field, lease, true)
 	}
-	r, err := runCall(g.rdb, c)
+	r, err := testkit.RunCall(g.rdb, c)
 	require.NoError(g, err)
 	if script == "adopt" && kind.Tokens && r.N >= 0 {
 		return g.issued(r.N)

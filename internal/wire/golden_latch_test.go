@@ -193,7 +193,7 @@ func (g *goldenLatch) do(words []string) string {
 	case "mark":
 		c = g.latch.Mark(numbers[0])
 	}
-	r, err := runCall(g.rdb, c)
+	r, err := testkit.RunCall(g.rdb, c)
 	if err == nil {
 		return strconv.FormatInt(r.N, 10)
 	}
@@ -249,7 +249,7 @@ func TestALatchWithoutMemory(t *testing.T) {
 	ctx := t.Context()
 	l := wire.NewLatch("latch", "u")
 	do := func(c wire.Call) int64 {
-		r, err := runCall(rdb, c)
+		r, err := testkit.RunCall(rdb, c)
 		require.NoError(t, err)
 		return r.N
 	}
@@ -265,7 +265,7 @@ func TestALatchWithoutMemory(t *testing.T) {
 	require.EqualValues(t, 0, do(l.CountDown(3)))
 	require.EqualValues(t, 1, do(l.Count()))
 	require.EqualValues(t, 1, do(l.Delete(4)))
-	_, err := runCall(rdb, l.TrySet(5, 1))
+	_, err := testkit.RunCall(rdb, l.TrySet(5, 1))
 	require.ErrorContains(t, err, "OOM")
 	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
 	require.EqualValues(t, 1, do(l.TrySet(5, 1)), "the refused call left no mark")
@@ -285,7 +285,7 @@ func TestMarksOfCallsThatAreOverGo(t *testing.T) {
 		}
 		do := func(c wire.Call, over any) {
 			c.Args.Other = over
-			_, err := runCall(rdb, c)
+			_, err := testkit.RunCall(rdb, c)
 			require.NoError(t, err)
 		}
 		do(l.TrySet(1, 9), nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -221,7 +222,7 @@ func (g *golden) inLine(script string, words []string) string {
 	case "forceLine":
 		call = kind.ForceCall(names, true)
 	}
-	r, err := runCall(g.rdb, call)
+	r, err := testkit.RunCall(g.rdb, call)
 	require.NoError(g, err)
 	if place, ok := r.Position(); ok {
 		reply := fmt.Sprintf("wait %d, %d ahead", tens(-1-r.N), place.Ahead)

@@ -46,12 +46,6 @@ func (h *Holder) Restore(clientID string) string {
 	return field
 }
 
-// clientID returns the id of its client, which its field begins with.
-func (h *Holder) clientID() string {
-	field, _ := h.Field.(string)
-	return Client(field)
-}
-
 // Shrink drops the field. Nothing but Restore may be called then.
 func (h *Holder) Shrink() { h.Field = nil }
 
@@ -75,7 +69,7 @@ func (h *Holder) Keys(n *Names) []string {
 
 // args are the arguments of a call. See [Args].
 func (h *Holder) args(lasts time.Duration, channel, extra any) Args {
-	return Args{Holder: h.Field, Millis: Millis(lasts), Number: h.Number, Channel: channel, Extra: extra, ID: h.last()}
+	return Args{Holder: h.Field, Millis: Millis(lasts), Number: h.Number, Channel: channel, Extra: extra}
 }
 
 // Acquire returns the call that makes it the holder. It does not queue. writer is the field by which the same owner holds the
@@ -96,18 +90,10 @@ func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
 	return Call{Script: s, Keys: s.Of(h.keys(n)), Args: h.args(lease, n.Boxed, open)}
 }
 
-// HandOver returns the call that makes it the holder instead of the last holder. A hand-over of permits also takes it out of the
-// line, where lined says that there may be one.
-func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined bool) Call {
+// HandOver returns the call that makes it the holder instead of the last holder.
+func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 	s := h.kind.HandOver
-	c := Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: h.args(lease, last.Field, nil)}
-	if s.Announces {
-		c.Args.Channel, c.Args.Extra, c.Args.Other = n.Boxed, cmp.Or(last.last(), last.Field), c.Args.ID
-		if lined {
-			c.Keys = n.LineKeys
-		}
-	}
-	return c
+	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: h.args(lease, last.Field, nil)}
 }
 
 // Park returns the call that keeps the key, for a time, under the number of this holder instead of the last one. Nobody holds the lock then.
@@ -121,14 +107,11 @@ func (h *Holder) Park(n *Names, last *Holder, left time.Duration, tells bool) Ca
 	return c
 }
 
-// Permits returns how many permits it has, or wants. It is 1 for a lock.
-func (h *Holder) Permits() int { return h.kind.permits() }
-
 // Release returns the call that frees the lock. A tombstone of that lifetime is written for its number; zero means none.
 func (h *Holder) Release(n *Names, tombstone time.Duration) Call {
 	s := h.kind.Release
 	keys, extra := s.Of(h.keys(n)), noWait
-	if tombstone > 0 || h.kind.Queues || h.kind.Lasting {
+	if tombstone > 0 || h.kind.Queues {
 		keys = s.WithTombstones(h.keys(n))
 	}
 	if h.kind.Queues {
@@ -200,17 +183,12 @@ func NewRenewal(s *Script, lease time.Duration, locks int) Call {
 
 // Renew adds a holder of the lock of that name to a renewal.
 func (c *Call) Renew(h *Holder, name string) {
-	switch {
-	case h.own != nil:
+	if h.own != nil {
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
-	case h.kind.Lasting:
-		c.Keys = append(c.Keys, derived(lua.LatchKey, name)+":"+h.clientID()+OwnEnding(name))
-	case h.kind.RenewKey != "":
-		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
-	default:
+	} else {
 		c.Keys = append(c.Keys, name) // one key is all that these renewals need
 	}
-	c.Argv = append(c.Argv, cmp.Or(h.last(), h.Field))
+	c.Argv = append(c.Argv, h.Field)
 }
 
 // noWait is the queue wait of a kind that has no queue in Redis, as it is sent. noQueue is that of an attempt that does not queue.

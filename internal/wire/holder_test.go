@@ -94,7 +94,7 @@ func TestKeysOfCalls(t *testing.T) {
 		if k.HandOver == nil {
 			continue
 		}
-		handOver := h.HandOver(n, &other, lease, false)
+		handOver := h.HandOver(n, &other, lease)
 		require.Equal(t, other.Field, handOver.Args.Channel, kind)
 		require.Equal(t, tombstones, handOver.Keys[k.HandOver.Keys], kind)
 	}

@@ -56,9 +56,6 @@ func (i *Identity) WriteCommand(key string, lifetime time.Duration) []any {
 	return cmd
 }
 
-// DeleteCommand returns the command that deletes an identity.
-func DeleteCommand(key string) []any { return []any{"DEL", key} }
-
 // ReadCommand returns the command that reads an identity.
 func ReadCommand(key string) []any {
 	cmd := []any{"HMGET", key}

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/lua"
@@ -28,11 +26,6 @@ type Kind struct {
 	Keys []string
 	// HoldKey ends the name of the key that each hold has of its own. Empty means that holds have none.
 	HoldKey string
-	// RenewKey ends the name of the key that a renewal needs. Empty means that it needs the lock.
-	RenewKey string
-	// Lasting means that holders have no lease: nothing but a release takes away what they have. They have receipts among the
-	// tombstones instead, by which a release that is repeated gives back once. A renewal keeps these.
-	Lasting bool
 	// FieldSuffix follows <client id>:<number> in a holder field.
 	FieldSuffix string
 	// Channel is the prefix of the channel on which a release is announced. Empty means that releases are not announced, and
@@ -45,8 +38,6 @@ type Kind struct {
 	// Queues means that waiters stand in a queue in Redis, each of which is notified alone, on a channel of its own.
 	// The waiters of other kinds stand in the local queue of their process.
 	Queues bool
-	// Lazy means that a holder in Redis may be handed over as it is.
-	Lazy bool
 	// Tokens means that each outermost acquisition draws a fencing token. A hand-over draws one, too.
 	Tokens bool
 	// Fenced is the same kind with tokens. Nil means that there is none.
@@ -62,23 +53,16 @@ type Kind struct {
 	// MaxPermits is how many permits one acquisition may have. Zero means that there are none, because it is a lock. Permits are
 	// never re-entered: an owner that holds one takes another one like anybody else.
 	MaxPermits int
-	// IDs means that each permit has an id, by which anybody may give it back.
-	IDs bool
-
-	many int // how many permits its holders have, if more than one
 }
-
-// permits returns how many permits a holder has.
-func (k *Kind) permits() int { return max(k.many, 1) }
 
 // HasPermits reports whether permits are acquired, so that several owners may have some at a time.
 func (k *Kind) HasPermits() bool { return k.MaxPermits > 0 }
 
-// Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis, or keep free permits for the
-// first waiters. A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters
-// do not stand in the line. Permits are never freed by force.
-// Without an Inquire, each waiter has to ask by itself. Yield is the acquire of those who do not stand in the line, and wait for those who do.
-type Line struct{ Acquire, Yield, Release, Force, Pump, Inquire *Script }
+// Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis.
+// A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters
+// do not stand in the line.
+// Yield is the acquire of those who do not stand in the line, and wait for those who do.
+type Line struct{ Acquire, Yield, Release, Force, Pump *Script }
 
 // Family is a set of kinds that exclude each other on one name. Locks of different families must not share a name.
 type Family uint8
@@ -119,7 +103,6 @@ var (
 		Park:     lockPark,
 		HandOff:  lockHandOff,
 		HandOver: lockHandOver,
-		Lazy:     true,
 		Fenced:   Fenced,
 		Channel:  lua.LockChannel,
 		Line:     plainLine,
@@ -216,7 +199,6 @@ var (
 		Inspect:     writeInspect,
 		HandOff:     lockHandOff,
 		HandOver:    lockHandOver,
-		Lazy:        true,
 		Fenced:      FencedWrite,
 		FieldSuffix: lua.WriteSuffix,
 		Channel:     lua.RWChannel,
@@ -246,69 +228,28 @@ var (
 	}
 )
 
-// Permit is the kind of the permits of a semaphore, which have leases.
+// Permit is the kind of the permits of a semaphore, which have leases. Its scripts are in internal/core.
 var Permit = &Kind{
 	Noun:       "semaphore",
 	Family:     SemaphoreFamily,
 	Side:       ReadSide,
-	Acquire:    semaphoreAcquire,
-	Release:    semaphoreRelease,
-	Renew:      semaphoreRenew,
-	HandOver:   semaphoreHandOver,
 	Keys:       []string{"*" + leases},
-	RenewKey:   leases,
 	Channel:    lua.SemaphoreChannel,
-	Line:       semaphoreLine,
-	Remnants:   true,
 	MaxPermits: 1000,
-	IDs:        true,
 }
 
-// PlainPermit is the kind of the permits of a plain semaphore, which have neither leases nor ids.
+// PlainPermit is the kind of a plain semaphore. Nothing in Redis says who has its permits, so it has none of the scripts of a lock.
 var PlainPermit = &Kind{
 	Noun:       "plain semaphore",
 	Family:     PlainSemaphoreFamily,
 	Side:       ReadSide,
-	Acquire:    plainAcquire,
-	Release:    plainRelease,
-	Renew:      plainRenew,
-	HandOver:   plainHandOver,
 	Keys:       []string{"*" + leases},
-	Lasting:    true,
 	Channel:    lua.SemaphoreChannel,
-	Line:       plainPermits,
 	MaxPermits: MaxPermits,
 }
 
 // leases ends the name of the key that has the leases of a semaphore's permits.
 const leases = "timeout"
-
-// variants has the kinds that [Kind.Of] made, for up to that many permits. Who takes more makes a kind each time.
-var variants sync.Map
-
-const maxVariant = 1000
-
-// Of returns the kind of the holders of that many permits: the kind itself for one, or for a lock.
-func (k *Kind) Of(permits int) *Kind {
-	if permits <= 1 {
-		return k
-	}
-	type variant struct {
-		of      *Kind
-		permits int
-	}
-	key := variant{k, permits}
-	if made, ok := variants.Load(key); ok {
-		return made.(*Kind)
-	}
-	many := *k
-	many.FieldSuffix, many.many = ":"+strconv.Itoa(permits), permits
-	if permits > maxVariant {
-		return &many
-	}
-	made, _ := variants.LoadOrStore(key, &many)
-	return made.(*Kind)
-}
 
 // tokenKey is the prefix of the key that has the latest fencing token of a name, as in Redisson's fenced lock. It comes last
 // in Keys, because only acquires and hand-overs get it.

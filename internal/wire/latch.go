@@ -9,10 +9,6 @@ import (
 // MaxCount is the highest count of a latch that rlock sets: up to here every number is exact in a script.
 const MaxCount = 1<<53 - 1
 
-// LatchOpen is the message that a latch has opened. The others are that it has a count, or that it was deleted: then it is open,
-// too.
-const LatchOpen = lua.LatchOpened
-
 // CountDown is the kind of a latch, which is not a lock. Errors use it.
 var CountDown = &Kind{Noun: "count-down latch"}
 

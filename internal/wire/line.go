@@ -105,26 +105,9 @@ func (h *Holder) member(term time.Duration) any {
 	return field + "|" + standing
 }
 
-// Inquire adds a holder that waits in the line, with that term, to a call which [NewRenewal] has begun.
-func (c *Call) Inquire(n *Names, h *Holder, term time.Duration) {
-	if len(c.Keys) == 0 {
-		c.Args.Channel = n.base // by which the transport finds out how scripts announce
-	}
-	member, _ := h.member(term).(string)
-	c.Keys = append(c.Keys, n.LineKeys[0], n.LineKeys[1])
-	c.Argv = append(c.Argv, member+" "+n.Base())
-}
-
 // PumpCall returns the call that gives a free lock to the first waiter of the line. Waiters of the client but are not asked to watch.
 func (k *Kind) PumpCall(n *Names, but string) Call {
-	c := Call{Script: k.Line.Pump, Keys: n.LineKeys, Args: Args{Holder: but, Channel: n.base}}
-	if k.HasPermits() {
-		c.Keys = []any{n.LineKeys[0], n.LineKeys[len(n.LineKeys)-1]}
-		if !k.Lasting {
-			c.Keys = append(c.Keys, n.LineKeys[1])
-		}
-	}
-	return c
+	return Call{Script: k.Line.Pump, Keys: n.LineKeys, Args: Args{Holder: but, Channel: n.base}}
 }
 
 // Position is a place in the line.

@@ -18,28 +18,6 @@ import (
 
 func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// runCall runs a call, as a driver does.
-func runCall(rdb redis.UniversalClient, c wire.Call) (wire.Reply, error) {
-	if c.Args.Publish == "" {
-		c.Args.Publish = wire.PublishPlain
-	}
-	keys := make([]string, len(c.Keys))
-	for i, key := range c.Keys {
-		keys[i], _ = key.(string)
-	}
-	cmd := rdb.Eval(context.Background(), c.Script.Source, keys, c.AppendArgv(nil)...)
-	if n, err := cmd.Int64(); err == nil {
-		return wire.Reply{N: n}, nil
-	} else if cmd.Err() != nil {
-		return wire.Reply{}, cmd.Err()
-	}
-	list, err := cmd.Int64Slice()
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.Reply{N: list[0], List: list}, nil
-}
-
 // line is one lock with its line. Its clients are A, B, C and so on.
 type line struct {
 	*testing.T
@@ -135,7 +113,7 @@ func (l *line) try(who string) wire.Reply {
 
 func (l *line) run(c wire.Call) wire.Reply {
 	l.Helper()
-	r, err := runCall(l.rdb, c)
+	r, err := testkit.RunCall(l.rdb, c)
 	require.NoError(l, err)
 	return r
 }

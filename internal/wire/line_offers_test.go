@@ -246,7 +246,7 @@ func TestATokenThatIsNoNumber(t *testing.T) {
 		require.NoError(l, l.rdb.Set(ctx, key, "x", 0).Err())
 		fails := func(c wire.Call) {
 			l.Helper()
-			_, err := runCall(l.rdb, c)
+			_, err := testkit.RunCall(l.rdb, c)
 			require.ErrorContains(l, err, "integer")
 		}
 		fails(l.standCall("fA1", term))
@@ -284,7 +284,7 @@ func TestForeignKeysStay(t *testing.T) {
 		ctx := context.Background()
 		fails := func(c wire.Call) {
 			l.Helper()
-			_, err := runCall(l.rdb, c)
+			_, err := testkit.RunCall(l.rdb, c)
 			require.ErrorContains(l, err, "WRONGTYPE")
 		}
 		foreign := func(key string) {

@@ -64,7 +64,7 @@ func testOutOfMemory(t *testing.T, sort sort) {
 	l.hears(b, "granted 2")
 	require.Equal(t, wire.ToNext, l.give("B2", "B3").What)
 	require.True(t, l.give("B3", "").Freed)
-	_, err := runCall(l.rdb, l.standCall("A1", term))
+	_, err := testkit.RunCall(l.rdb, l.standCall("A1", term))
 	require.ErrorContains(t, err, "OOM", "as without a line")
 	require.Zero(t, l.rdb.DBSize(context.Background()).Val()-1, "only the token")
 }
@@ -89,7 +89,7 @@ func testAReplicaGrantsNothing(t *testing.T, sort sort) {
 		"attempt": l.standCall("C3", 0), "release": l.giveCall("A1", 0, ""), "next": l.giveCall("A1", 0, "A4"),
 		"tombstone": l.giveCall("A1", time.Minute, ""), "leave": l.giveCall("B2", 0, ""),
 	} {
-		_, err := runCall(l.rdb, c)
+		_, err := testkit.RunCall(l.rdb, c)
 		require.ErrorContains(t, err, "READONLY", what)
 	}
 	l.hearsNothing(b)
@@ -187,7 +187,7 @@ func TestTheLineOnACluster(t *testing.T) {
 	slot := wire.Slot(name)
 	require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", l.rdb.(*redis.Client).ClusterMyID(ctx).Val()).Err())
 	require.NoError(t, l.rdb.Do(ctx, "cluster", "setslot", slot, "migrating", target.ClusterMyID(ctx).Val()).Err())
-	_, err := runCall(l.rdb, l.giveCall("A1", 0, ""))
+	_, err := testkit.RunCall(l.rdb, l.giveCall("A1", 0, ""))
 	require.ErrorContains(t, err, "TRYAGAIN", "the key of the line is missing")
 	l.holds("A1")
 

@@ -173,23 +173,6 @@ func TestDeadWaitersDelayNobody(t *testing.T) {
 	})
 }
 
-// TestWaitersAreWokenByAUserWhoMayNotCount wakes a waiter behind one that is dead.
-func TestWaitersAreWokenByAUserWhoMayNotCount(t *testing.T) {
-	t.Parallel()
-	onBothSorts(t, func(t *testing.T, sort sort) {
-		t.Helper()
-		l := onLine(t, sort)
-		l.stand("A1")
-		l.standWoken("B2")
-		l.standWoken("C3")
-		c := l.listen("C")
-		user := l.without("pubsub")
-		require.Equal(t, wire.ToWaiter, user.give("A1", "").What)
-		l.hears(c, "8")
-		l.hearsNothing(c)
-	})
-}
-
 // TestTheNextWaiterWatchesWhoeverTakesAFreeLock has a waiter take a lock that nobody released: its lease had ended. The next one may have come
 // when there were many before it, so that it does not look at the lock. It must from now on, however long the new lease is.
 func TestTheNextWaiterWatchesWhoeverTakesAFreeLock(t *testing.T) {

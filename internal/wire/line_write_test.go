@@ -149,7 +149,7 @@ func TestAReadReleaseThatNobodyHears(t *testing.T) {
 		require.Equal(l, wire.Given{}, l.give("rA3", ""))
 		l.holds("A1")
 		require.NoError(l, l.rdb.Set(context.Background(), l.name, "x", 0).Err())
-		_, err := runCall(l.rdb, l.giveCall("rA3", 0, ""))
+		_, err := testkit.RunCall(l.rdb, l.giveCall("rA3", 0, ""))
 		require.ErrorContains(l, err, "WRONGTYPE")
 	})
 }

@@ -21,7 +21,7 @@ type Names struct {
 	Boxed   any    // Channel as it is sent
 
 	// For a kind that may stand in the line. The others have none of this.
-	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones; for permits the line comes last
+	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones
 	base     any    // Redisson's channel, as it is sent
 	own      string // the channel of this client's waiters
 
@@ -67,11 +67,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(lua.LatchKey, lua.WaitersSuffix, own); k.HasPermits() {
-			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
-		} else {
-			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
-		}
+		n.LineKeys = append(append(all[count:], all[0], add(lua.LatchKey, lua.WaitersSuffix, own)), all[1:count]...)
 		n.own = add(cmp.Or(k.Channel, lua.LockChannel), ":", clientID+own)
 		n.base = n.own[:len(n.own)-1-len(clientID)-len(own)]
 		if k.Channel != "" {

@@ -60,11 +60,13 @@ func uses(kindName string, k *Kind, name, clientID string, number int64) map[str
 	if k.HoldKey != "" {
 		add(h.Keys(n)[len(n.Keys)-1], "hold", "string")
 	}
-	renewal := NewRenewal(k.Renew, 1, 1)
-	renewal.Renew(&h, name)
-	for _, key := range renewal.Keys {
-		if _, known := all["key "+text(key)]; !known {
-			panic("a renewal has a key of unknown use: " + text(key))
+	if k.Renew != nil {
+		renewal := NewRenewal(k.Renew, 1, 1)
+		renewal.Renew(&h, name)
+		for _, key := range renewal.Keys {
+			if _, known := all["key "+text(key)]; !known {
+				panic("a renewal has a key of unknown use: " + text(key))
+			}
 		}
 	}
 	for _, key := range n.LineKeys {

@@ -34,12 +34,12 @@ func TestAReleaseThatCannotWriteItsTombstoneIsAnnounced(t *testing.T) {
 			n, waits := wire.NewNames(kind, name, a), wire.NewNames(kind, name, b)
 			channel := n.Channel
 			holder, waiter := wire.NewHolder(kind, n, a, 1), wire.NewHolder(kind, waits, b, 2)
-			_, err := runCall(rdb, holder.Acquire(n, time.Minute, nil))
+			_, err := testkit.RunCall(rdb, holder.Acquire(n, time.Minute, nil))
 			require.NoError(t, err)
 			if kind.Queues {
 				seat := wire.NewSeat(waits, b, 1)
 				channel = seat.Channel
-				_, err := runCall(rdb, waiter.Queue(waits, time.Minute, time.Minute, time.Second, seat, false))
+				_, err := testkit.RunCall(rdb, waiter.Queue(waits, time.Minute, time.Minute, time.Second, seat, false))
 				require.NoError(t, err)
 			}
 			sub := rdb.Subscribe(ctx, channel)
@@ -53,7 +53,7 @@ func TestAReleaseThatCannotWriteItsTombstoneIsAnnounced(t *testing.T) {
 			if line {
 				release = holder.Give(n, time.Minute, 0, nil)
 			}
-			_, err = runCall(rdb, release)
+			_, err = testkit.RunCall(rdb, release)
 			require.ErrorContains(t, err, "WRONGTYPE")
 			_, err = sub.ReceiveTimeout(ctx, 5*time.Second)
 			require.NoError(t, err, "its waiter hears of it")

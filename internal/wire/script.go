@@ -13,13 +13,13 @@ import "github.com/go-rlock/rlock/internal/lua"
 // acquire replies -1 less the milliseconds until another attempt may help.
 //
 // Every script is safe to run twice, late, or out of order: it changes only its own holder's state, and creates a holder
-// only if that holder's number has no tombstone. The exception is an unlock by force, which is [Script.Single].
+// only if that holder's number has no tombstone. The exception is an unlock by force.
 var (
 	lockAcquire  = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
 	lockRelease  = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
-	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
+	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockPark)
 	lockHandOff  = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockTicket)
@@ -33,13 +33,13 @@ var (
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
 	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FairAcquire)
 	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
-	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FairForce)
+	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true}, lua.FairForce)
 	fairPark    = newScript(Script{Keys: 4, Argv: 6, Announces: true, Judges: true}, lua.FairPark)
 	fairHandOff = newScript(Script{Keys: 4, Argv: 7, Announces: true, Judges: true}, lua.FairTicket)
 
 	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
 	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)
-	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FencedFairForce)
+	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true}, lua.FencedFairForce)
 	fencedFairHandOff = newScript(Script{Keys: 5, Argv: 7, Announces: true, Judges: true}, lua.FencedFairTicket)
 
 	readAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.ReadAcquire)
@@ -50,31 +50,10 @@ var (
 
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	// A refused acquire of permits also says whether anybody has set the semaphore up.
-	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 6, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true},
-		lua.SemaphoreAcquire)
-	semaphoreRelease = newScript(Script{Keys: 2, Argv: 6, Usual: empty, Announces: true}, lua.SemaphoreRelease)
-	semaphoreRenew   = newScript(Script{Keys: 1}, lua.SemaphoreRenew)
-
-	plainAcquire = newScript(Script{Keys: 1, Argv: 5, Usual: woken, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
-	plainRelease = newScript(Script{Keys: 1, Argv: 5, Usual: empty, Announces: true}, lua.PlainRelease)
-	plainRenew   = newScript(Script{Keys: 1}, lua.PlainRenew)
-
-	semaphoreHandOver = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.SemaphoreHandover)
-	plainHandOver     = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandover)
-
-	semaphorePump = newScript(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
-
-	// The scripts of permits get the line as one more key, if there is one.
-	semaphoreLine = &Line{Acquire: semaphoreAcquire, Release: semaphoreRelease, Pump: semaphorePump}
-	plainPermits  = &Line{Acquire: plainAcquire, Release: plainRelease, Pump: semaphorePump}
-
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
-	// An inquiry is about many waiters, and the same for all kinds. It counts listeners, so it needs to know how a script announces.
-	lineInquire = newScript(Script{Keys: 2, Announces: true}, lua.LineInquire)
-	plainLine   = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
-	fencedLine  = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
+	plainLine  = newLine(3, lua.LineAcquire, lua.LineRelease, lua.LineForce, lua.LinePump)
+	fencedLine = newLine(4, lua.FencedLineAcquire, lua.FencedLineRelease, lua.FencedLineForce, lua.FencedLinePump)
 
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
@@ -94,24 +73,22 @@ var (
 	latchDelete    = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
 	latchCount     = newScript(Script{Keys: 1, Reads: true}, lua.LatchCount)
 
-	semaphoreSetUp    = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreSetUp)
-	semaphoreChange   = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreChange)
-	semaphoreGiveBack = newScript(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreGiveBack)
+	semaphoreSetUp    = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreGiveBack)
 	semaphoreDelete   = newScript(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
 	semaphoreCount    = newScript(Script{Keys: 2, Numbers: 3, Reads: true}, lua.SemaphoreCount)
-	semaphoreLease    = newScript(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
 	plainDrain        = newScript(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
-	plainReceipts     = newScript(Script{Keys: 1, Argv: 3, Numbers: 32}, lua.PlainReceipts)
+	plainAcquire      = newScript(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainAcquire)
+	plainUndo         = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.PlainUndo)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
 var Others = map[string]*Script{
 	"mark": onceMark, "set count": latchSet, "count down": latchCountDown, "delete latch": latchDelete, "latch count": latchCount,
 	"set up": semaphoreSetUp, "change": semaphoreChange, "give back": semaphoreGiveBack, "delete semaphore": semaphoreDelete,
-	"permits": semaphoreCount, "permit lease": semaphoreLease,
-	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain, "unknown receipts": plainReceipts,
-	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
-	"pump permits": semaphorePump, "hand permits over": semaphoreHandOver, "hand plain permits over": plainHandOver,
+	"permits":               semaphoreCount,
+	"acquire plain permits": plainAcquire, "undo plain permits": plainUndo, "drain": plainDrain,
 }
 
 func newLine(keys int, acquire, release, force, pump string) *Line {
@@ -120,9 +97,8 @@ func newLine(keys int, acquire, release, force, pump string) *Line {
 	}
 	l := &Line{
 		Acquire: script(4, 4, common, acquire), Release: script(7, 6, empty, release), Force: script(7, 2, nil, force), Pump: script(5, 0, nil, pump),
-		Inquire: lineInquire,
 	}
-	l.Acquire.Refuses, l.Force.Single = true, true
+	l.Acquire.Refuses = true
 	return l
 }
 
@@ -131,17 +107,15 @@ type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
 	Keys      int  // how many keys it touches for each lock, besides the tombstones; of a call that counts once, all
-	Argv      int  // how many of [Args] it gets at most; zero for a renewal or an inquiry, which have arguments of their own
+	Argv      int  // how many of [Args] it gets at most; zero for a renewal, which has arguments of its own
 	Usual     any  // what Args.Extra mostly is, if the script gets no arguments that are as usual, except the first ones
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
 	Announces bool // whether it publishes that the lock is free
 	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
-	Lined     bool // whether its last key is a line, which it can do without
 	Reads     bool // whether it changes nothing, so that a replica can run it
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
-	Single    bool // whether it must not run twice: it would free the lock from the next holder, too
 }
 
 func newScript(s Script, file string) *Script {

@@ -3,7 +3,6 @@ package wire_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,14 +62,14 @@ func TestScriptHeaders(t *testing.T) {
 func TestKindsOfScripts(t *testing.T) {
 	t.Parallel()
 	kinds := make(map[any][]string) // of each digest
-	for _, k := range append(slices.Collect(maps.Values(wire.Kinds)), wire.Permit, wire.PlainPermit) {
+	for _, k := range wire.Kinds {
 		line := k.Line
 		if line == nil {
 			line = new(wire.Line)
 		}
 		for _, s := range []*wire.Script{
 			k.Acquire, k.Count, k.Release, k.Renew, k.Force, k.Inspect, k.HandOver, k.Park, k.HandOff,
-			line.Acquire, line.Yield, line.Release, line.Force, line.Pump, line.Inquire,
+			line.Acquire, line.Yield, line.Release, line.Force, line.Pump,
 		} {
 			if s != nil && !slices.Contains(kinds[s.Digest], k.Name()) {
 				kinds[s.Digest] = append(kinds[s.Digest], k.Name())

@@ -138,7 +138,7 @@ func TestCallsOfTheLine(t *testing.T) {
 func TestOnlyWhatIsNotAsUsualIsSentToTheLine(t *testing.T) {
 	t.Parallel()
 	h, n := holderOf(Plain, 7)
-	for publish, more := range map[Publish][]any{PublishPlain: nil, PublishSharded: {"SPUBLISH"}, PublishBoth: {"BOTH"}} {
+	for publish, more := range map[Publish][]any{PublishPlain: nil, PublishSharded: {"SPUBLISH"}} {
 		stand, give := h.Stand(n, time.Minute, 3*time.Second), h.Give(n, 0, 0, nil)
 		stand.Args.Publish, give.Args.Publish = publish, publish
 		want := []any{"client:7", int64(60_000)}

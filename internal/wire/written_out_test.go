@@ -60,8 +60,8 @@ func (w *twins) do(args ...string) {
 func (w *twins) run(c wire.Call) {
 	w.Helper()
 	c.Args.Publish = []wire.Publish{
-		wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishSharded, wire.PublishBoth,
-	}[w.random.IntN(7)]
+		wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishSharded,
+	}[w.random.IntN(6)]
 	args := simredis.Command(&c, true)
 	w.log = append(w.log, fmt.Sprintf("%v %q", w.now.Sub(time.Unix(1_700_000_000, 0)), args[2:]))
 	var replies [2]any
@@ -165,7 +165,7 @@ func TestWhatIsWrittenOutDoesTheSame(t *testing.T) {
 	t.Logf("seed %d", seed)
 	reached := map[string]int{}
 	steps := []func(*twins, string){
-		(*twins).stepOfLocks, (*twins).stepOfPermits, (*twins).stepOfLocks, (*twins).stepOfPermits, (*twins).stepOfWriteLocks,
+		(*twins).stepOfLocks, (*twins).stepOfLocks, (*twins).stepOfWriteLocks,
 	}
 	for round := range 25 {
 		w := newTwins(t, scripts, reached, rand.New(rand.NewPCG(seed, uint64(round))))
@@ -188,65 +188,6 @@ func (w *twins) stepOfLocks(name string) {
 
 func (w *twins) stepOfWriteLocks(name string) {
 	w.stepOfLine(name, wire.Write, wire.Write, wire.FencedWrite)
-}
-
-// stepOfPermits does something with a semaphore.
-func (w *twins) stepOfPermits(name string) {
-	client := string(rune('A' + w.random.IntN(4)))
-	k := wire.Permit.Of(max(1, w.random.IntN(6)-2))
-	n := wire.NewNames(k, name, clientID(client))
-	h := w.holder(k, n, client)
-	standing := []time.Duration{wire.Woken, wire.Woken, 0}[w.random.IntN(3)]
-	lease := []time.Duration{time.Second, time.Minute}[w.random.IntN(2)]
-	old := w.known[w.random.IntN(len(w.known))]
-	for range 30 { // until it has permits
-		other := w.known[w.random.IntN(len(w.known))]
-		if w.servers[0].Do("ZSCORE", fmt.Sprint(n.Keys[1]), fmt.Sprint(other.Give(n, 0, 0, nil).Args.ID)) != nil {
-			old = other
-			break
-		}
-	}
-	if len(w.log) == 0 {
-		w.do("SET", name, "4")
-		for _, client := range "ABCD" {
-			w.listen(string(client), wire.NewNames(k, name, clientID(string(client))).Own())
-		}
-	}
-	switch w.random.IntN(w.steps) {
-	default:
-		w.run(h.Stand(n, lease, standing))
-	case 10, 11:
-		w.run(h.Acquire(n, lease, nil))
-	case 12, 13, 14, 15, 16, 17, 18, 19, 20, 21:
-		w.run(old.Give(n, time.Duration(w.random.IntN(8)/7)*time.Minute, standing, nil))
-	case 25, 26:
-		if len(w.past) > 0 {
-			w.run(w.past[len(w.past)-1-w.random.IntN(min(len(w.past), 10))])
-		}
-	case 27, 28:
-		w.run(old.Release(n, 0))
-	case 22, 23, 24, 29, 30, 31:
-		if other := w.known[w.random.IntN(len(w.known))]; w.one(4) {
-			h = other
-		}
-		if old.Permits() == h.Permits() {
-			w.run(h.HandOver(n, old, lease, w.one(2)))
-		}
-	case 32:
-		w.do("SET", name, []string{"4", "4", "4", "2", "-1", "x", "3000000000", "9223372036854775807"}[w.random.IntN(8)])
-		w.do("PEXPIRE", name, []string{"5000", "0"}[w.random.IntN(2)])
-	case 33:
-		w.do("SET", name, "4")
-	case 34:
-		w.do("ACL", "SETUSER", "default", []string{"+decrby", "-decrby", "+incrby", "-incrby"}[w.random.IntN(4)])
-	case 36:
-		w.do("FLUSHALL")
-		w.do("SET", name, "3")
-	case 37:
-		w.listen(client, n.Own())
-	case 38, 39:
-		w.listen(fmt.Sprint(client, " as one of the others"), n.Base())
-	}
 }
 
 // stepOfLine does something with a lock of one of these kinds.

@@ -17,7 +17,7 @@ import (
 
 // All returns the analyzers.
 func All() []*analysis.Analyzer {
-	return []*analysis.Analyzer{Context, Hold, Owner, Token, Unlock}
+	return []*analysis.Analyzer{Context, Handle, Hold, Owner, Token, Unlock}
 }
 
 // home is where the analyzers are described for users.

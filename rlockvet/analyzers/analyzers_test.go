@@ -14,6 +14,11 @@ func TestContext(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), analyzers.Context, "ctx")
 }
 
+func TestHandle(t *testing.T) {
+	t.Parallel()
+	analysistest.Run(t, analysistest.TestData(), analyzers.Handle, "handle")
+}
+
 func TestHold(t *testing.T) {
 	t.Parallel()
 	analysistest.Run(t, analysistest.TestData(), analyzers.Hold, "hold")

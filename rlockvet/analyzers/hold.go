@@ -19,9 +19,8 @@ var Hold = &analysis.Analyzer{
 	URL:  home,
 	Doc: `report a hold that is not unlocked on every path
 
-Acquire and TryAcquire return a hold, which rlock renews until it is unlocked. If the program drops a hold, the lock stays taken until the
-garbage collector finds the hold and its lease ends. If the program keeps the hold's context, the lock stays taken for as long as the
-process lives. Unlock where the hold begins, or use Do, which unlocks by itself:
+Acquire and TryAcquire return a hold, which rlock renews until it is unlocked. If the program forgets a hold, the lock stays taken for as
+long as the process lives. Unlock where the hold begins, or use Do, which unlocks by itself:
 
 	hold, err := lock.Acquire(ctx)
 	if err != nil {
@@ -95,7 +94,7 @@ func (h *holds) takes(call *ast.CallExpr) bool {
 var methods = map[string]effect{
 	"Context": asks, "Deadline": asks, "Token": asks, "LogValue": asks, "String": asks, "Extend": asks,
 	"Err": learns, "Done": learns,
-	"Unlock": ends, "Export": ends, "PermitIDs": ends, // with the ids, somebody else can release the permits
+	"Unlock": ends, "Export": ends, "PermitIDs": ends, "ID": ends, // with an ID, another function can end it
 }
 
 // effect returns what a use of a hold's variable means. A method that a later version of rlock has may end the hold, too.

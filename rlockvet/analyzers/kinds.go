@@ -26,7 +26,7 @@ func (v *values) kindWithin(e ast.Expr, left int) kind {
 	switch t := v.info.TypeOf(e); {
 	case isNamed(t, library, "MultiLock"), isNamed(t, library, "RedLock"):
 		return group
-	case isNamed(t, library, "Semaphore"), isNamed(t, library, "PlainSemaphore"):
+	case isNamed(t, library, "Semaphore"):
 		return permits
 	case left == 0 || !isNamed(t, library, "Lock") && !isNamed(t, library, "RWLock"):
 		return unknown
@@ -50,13 +50,11 @@ func (v *values) kindWithin(e ast.Expr, left int) kind {
 // made returns the kind of the handle that a call returns.
 func (v *values) made(call *ast.CallExpr, left int) kind {
 	receiver, name := method(v.info, call,
-		"NewLock", "NewFairLock", "NewRWLock", "NewSpinLock", "NewFencedLock", "ReadLock", "WriteLock")
+		"NewLock", "NewFairLock", "NewRWLock", "NewSpinLock", "Reader", "Writer")
 	switch name {
-	case "NewFencedLock":
-		return fenced
-	case "ReadLock":
+	case "Reader":
 		return shared
-	case "WriteLock":
+	case "Writer":
 		return v.kindWithin(receiver, left-1)
 	case "":
 		return unknown
@@ -65,7 +63,7 @@ func (v *values) made(call *ast.CallExpr, left int) kind {
 	for _, arg := range call.Args[1:] {
 		option, ok := ast.Unparen(arg).(*ast.CallExpr)
 		switch {
-		case !ok || !isFunction(v.info, option, "Fenced", "NonReentrant", "Backoff", "WriterPreference"):
+		case !ok || !isFunction(v.info, option, "Fenced", "NonReentrant", "Backoff", "WriterPreference", "Lease", "RenewedLease", "Wait", "AtLeast"):
 			return unknown
 		case callee(v.info, option).Name() == "Fenced":
 			found = fenced

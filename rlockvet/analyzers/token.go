@@ -13,11 +13,11 @@ var Token = &analysis.Analyzer{
 	URL:  home,
 	Doc: `report Hold.Token of a lock without tokens
 
-Only locks made by NewFencedLock, or with the option rlock.Fenced, have fencing tokens: plain and fair locks, and the write side of
+Only locks made with the option rlock.Fenced have fencing tokens: plain and fair locks, and the write side of
 read-write locks. The token of any other lock, of a read lock, of a group and of a semaphore is 0. A resource that compares tokens refuses
 nobody who presents 0, or everybody. Make the lock with tokens, in all programs that use its name:
 
-	lock := locks.NewFencedLock("document:7")
+	lock := locks.NewLock("document:7", rlock.Fenced())
 
 A program that compares the token with a number, as in hold.Token() == 0, is no finding.`,
 	Requires: []*analysis.Analyzer{inspect.Analyzer, valuesAnalyzer},
@@ -71,7 +71,7 @@ func (v *values) noToken(hold ast.Expr) string {
 		case k == group:
 			why = "a multi lock or red lock has no fencing token: this is always 0; use rlock.HoldFrom for that of a member"
 		case k == exclusive && name != "HoldFrom": // a context may carry a hold that another handle took
-			why = "this lock has no fencing tokens: this is 0; make it with NewFencedLock, or with rlock.Fenced()"
+			why = "this lock has no fencing tokens: this is 0; make it with rlock.Fenced()"
 		default:
 			return ""
 		}

@@ -27,7 +27,10 @@ func (d *Driver) classify(err error) *fault.Error {
 	if errors.Is(err, fault.ErrReply) { // the command ran, but its outcome is not known
 		return f
 	}
-	f.Transient = !errors.Is(err, redis.ErrClosed) && !untrusted(err)
+	f.Transient = !untrusted(err)
+	if errors.Is(err, redis.ErrClosed) {
+		f.Transient, f.Err = false, fault.LibraryClosed(err)
+	}
 	if unsent(err) {
 		f.Fate = fault.NotSent
 	}

@@ -40,12 +40,12 @@ func TestClassify(t *testing.T) {
 		{err: serverError("NOPERM this user has no permissions"), code: "NOPERM"},
 		{
 			err:  serverError("ERR The user executing the script can't run this command or subcommand script: 6267, on @user_script:1."),
-			code: "NOPERM",
+			code: "NOPERM", fate: fault.Partial,
 		},
-		{err: serverError(oldScript + "The user executing the script can't run this command or subcommand"), code: "NOPERM"}, // Redis 6.2
-		{err: serverError("@user_script: 10: The user executing the script can't access at least one of the keys mentioned in the command arguments"), code: "NOPERM"},
-		{err: serverError("ERR ACL failure in script: User app has no permissions to run the 'hdel' command script: 62, on @user_script:1."), code: "NOPERM"}, // since 7.2
-		{err: serverError("ERR ACL failure in script: No permissions to access a channel script: 62, on @user_script:1."), code: "NOPERM"},
+		{err: serverError(oldScript + "The user executing the script can't run this command or subcommand"), fate: fault.Partial, code: "NOPERM"}, // Redis 6.2
+		{err: serverError("@user_script: 10: The user executing the script can't access at least one of the keys mentioned in the command arguments"), fate: fault.Partial, code: "NOPERM"},
+		{err: serverError("ERR ACL failure in script: User app has no permissions to run the 'hdel' command script: 62, on @user_script:1."), fate: fault.Partial, code: "NOPERM"}, // since 7.2
+		{err: serverError("ERR ACL failure in script: No permissions to access a channel script: 62, on @user_script:1."), fate: fault.Partial, code: "NOPERM"},
 		{err: serverError("ERR AUTH <password> called without any password configured for the default user."), code: "WRONGPASS"},
 		{err: serverError("WRONGPASS invalid username-password pair"), code: "WRONGPASS"},
 		{err: serverError("NOAUTH Authentication required."), code: "NOAUTH"},

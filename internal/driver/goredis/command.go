@@ -25,9 +25,8 @@ var evalsha, eval any = "evalsha", "eval"
 
 // block is a command and its arguments, in one allocation.
 type block struct {
-	cmd   redis.Cmd
-	first written
-	args  [16]any // enough for most scripts, but not for a batch of renewals
+	cmd  redis.Cmd
+	args [16]any // enough for most scripts, but not for a batch of renewals
 }
 
 // bounded is a block with the context of its command.
@@ -52,12 +51,7 @@ func (b *block) command(ctx context.Context, full bool, c *wire.Call) *block {
 		all = append(all, evalsha, c.Script.Digest)
 	}
 	all = append(append(all, len(c.Keys)), c.Keys...)
-	first := len(all)
-	if all = c.AppendArgv(all); first < len(all) { // otherwise it only reads
-		b.first.arg, b.first.cmd, b.first.single = all[first], &b.cmd, c.Script.Single
-		all[first] = &b.first
-	}
-	b.cmd = *redis.NewCmd(ctx, all...)
+	b.cmd = *redis.NewCmd(ctx, c.AppendArgv(all)...)
 	b.cmd.SetFirstKeyPos(3)
 	return b
 }
@@ -77,30 +71,18 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	cmd := b.command(&b.ctx, false, &c)
 	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		b.first.over.Store(true)
 		cmd = command(&b.ctx, true, &c)
-		cmd.first.doubt = b.first.ran()
 		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	}
 	if errors.Is(err, context.DeadlineExceeded) && b.ctx.Err() != nil { // it was not the caller's deadline
 		err = fault.ErrNoAnswer
 	}
-	reply := d.reply(cmd, err, &c)
+	reply := d.outcome(&cmd.cmd, err, &c)
 	reply.Took = time.Since(sent)
 	return reply
 }
 
-// reply returns the outcome of a call's command.
-func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
-	r := d.outcome(&b.cmd, err, c)
-	if b.first.doubt || b.first.earlier != nil { // as ran says, for which TestCallsOfAFreeLock has no call left
-		b.first.repeated(&r)
-	}
-	b.first.over.Store(true)
-	return r
-}
-
-// outcome returns what the latest run of a command says.
+// outcome returns the outcome of a call's command.
 func (d *Driver) outcome(cmd *redis.Cmd, err error, c *wire.Call) wire.Reply {
 	if err != nil {
 		return driver.Failed(d.classify(err))

@@ -8,8 +8,6 @@ import (
 	"weak"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/go-rlock/rlock/internal/driver"
 )
 
 // route lists the clients that run a command instead of the client that it was given to, one after the other. The first runs
@@ -51,7 +49,7 @@ func (a *aimed) onward() redis.Cmder {
 
 // detour is the hook that takes aimed commands along their routes. Hooks that were added before it see these commands. Hooks
 // that are added later do not, because go-redis runs them inside of it. All other commands pass through it.
-type detour struct{ dials *driver.Dials }
+type detour struct{}
 
 // ProcessHook runs an aimed command on the next client of its route.
 func (detour) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -98,33 +96,29 @@ func (detour) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // another one.
 type detours struct {
 	mu sync.Mutex
-	on map[any]*driver.Dials // by weak pointers
+	on map[any]bool // by weak pointers
 }
 
-var known = detours{on: make(map[any]*driver.Dials)}
+var known = detours{on: make(map[any]bool)}
 
-// addDetour adds the hook to a redis client that has none yet. add is the client's AddHook. It returns what the hook sees of the
-// connections that the client makes.
-func addDetour[C redis.Client | redis.ClusterClient](rdb *C, add func(redis.Hook)) *driver.Dials {
+// addDetour adds the hook to a redis client that has none yet. add is the client's AddHook.
+func addDetour[C redis.Client | redis.ClusterClient](rdb *C, add func(redis.Hook)) {
 	client := weak.Make(rdb)
-	dials, added := known.dialsOf(client, func(d *driver.Dials) { add(detour{d}) })
-	if added {
+	if known.add(client, func() { add(detour{}) }) {
 		runtime.AddCleanup(rdb, known.remove, any(client))
 	}
-	return dials
 }
 
-// dialsOf returns what is seen of a client's connections, and reports whether it is new: then it was added together with its hook.
-func (d *detours) dialsOf(client any, add func(*driver.Dials)) (dials *driver.Dials, added bool) {
+// add adds the hook to a client, and reports whether it had none.
+func (d *detours) add(client any, hook func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if dials, ok := d.on[client]; ok {
-		return dials, false
+	if d.on[client] {
+		return false
 	}
-	dials = new(driver.Dials)
-	add(dials)
-	d.on[client] = dials
-	return dials, true
+	hook()
+	d.on[client] = true
+	return true
 }
 
 func (d *detours) remove(client any) {

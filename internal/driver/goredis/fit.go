@@ -22,14 +22,13 @@ func (d *Driver) fit(cfg driver.Config) error {
 	}
 	var p pool
 	var readTimeout time.Duration
-	var dials *driver.Dials
 	switch rdb := inside.(type) {
 	case *redis.Client:
 		opt := rdb.Options()
 		d.info.Sentinel = opt.Addr == "FailoverClient" // redis.NewFailoverClient writes that there
 		p = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
 		readTimeout = opt.ReadTimeout
-		dials = addDetour(rdb, rdb.AddHook)
+		addDetour(rdb, rdb.AddHook)
 		if slow := readTimeout <= 0 || readTimeout > cfg.CommandTimeout; slow || cfg.Acks && readTimeout < cfg.CommandTimeout {
 			d.patient = route{rdb.WithTimeout(cfg.CommandTimeout)}
 			if slow { // nothing else ends a command whose reply is lost, and gives its connection back
@@ -45,7 +44,7 @@ func (d *Driver) fit(cfg driver.Config) error {
 			return invalid(
 				"redis.ClusterClient: ReadTimeout %v is not positive, so a lost reply would keep its connection forever", readTimeout)
 		}
-		dials = addDetour(rdb, func(h redis.Hook) {
+		addDetour(rdb, func(h redis.Hook) {
 			rdb.AddHook(h)
 			rdb.OnNewNode(func(node *redis.Client) { node.AddHook(h) }) // which makes the connections
 		})
@@ -58,7 +57,6 @@ func (d *Driver) fit(cfg driver.Config) error {
 	}
 	shares := driver.Share(cfg, p.size, p.pipelines)
 	shares.Cluster, shares.Sentinel, shares.Bounded = d.info.Cluster, d.info.Sentinel, readTimeout > 0 && readTimeout <= cfg.CommandTimeout
-	shares.Dials = dials
 	d.info = shares
 	return nil
 }

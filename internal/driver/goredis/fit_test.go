@@ -73,9 +73,6 @@ func TestShares(t *testing.T) {
 		test.opt.Addr, test.cfg.CommandTimeout, test.want.Bounded = "127.0.0.1:1", 5*time.Second, true
 		d, err := New(redistest.Open(t, &test.opt), test.cfg)
 		require.NoError(t, err)
-		got := d.Info()
-		require.NotNil(t, got.Dials, "the driver sees the connections that are made")
-		got.Dials = nil
-		require.Equal(t, test.want, got)
+		require.Equal(t, test.want, d.Info())
 	}
 }

@@ -46,37 +46,24 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]*block, len(indexes))
 	var waits []noRetry
-	var info noRetry
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
-		cmds[i].first.doubt = full && p.out[at].Repeated
 		_ = pipeline.Process(ctx, p.route.aim(cmds[i].once())) // queues; cannot fail
 		if p.acks.Waits() {
 			waits = append(waits, noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))})
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
-	if p.acks.SendsInfo() {
-		info = noRetry{redis.NewCmd(ctx, "info", "replication")}
-		_ = pipeline.Process(ctx, p.route.aim(info))
-	}
 	_, execErr := pipeline.Exec(ctx)
 	took := time.Since(sent)
-	if p.acks.SendsInfo() {
-		ownError(info, execErr)
-		p.acks.Info, _ = info.Val().(string)
-		p.acks.InfoErr = p.driver.classify(info.Err())
-	}
 	for i, at := range indexes {
 		ownError(cmds[i].once(), execErr)
 		err := cmds[i].cmd.Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
-			p.out[at].Repeated = cmds[i].first.ran()
-			cmds[i].first.over.Store(true)
 			unknown = append(unknown, at)
 			continue
 		}
-		r := p.driver.reply(cmds[i], err, &p.calls[at])
+		r := p.driver.outcome(&cmds[i].cmd, err, &p.calls[at])
 		if p.acks.Waits() && r.Acquired() { // a refusal has written nothing to wait for
 			ownError(waits[i], execErr)
 			acks, err := waits[i].Int64()

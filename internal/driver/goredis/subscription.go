@@ -136,7 +136,7 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 	if err != nil {
 		f := s.driver.classify(err)
 		if errors.Is(err, redis.ErrClosed) {
-			f.Err = fmt.Errorf("%w: %w", driver.ErrSubscriptionClosed, err)
+			f.Err = fmt.Errorf("%w: %w", driver.ErrSubscriptionClosed, f.Err)
 		}
 		s.failed(f)
 		return driver.Message{}, f

@@ -17,7 +17,7 @@ import (
 // preludes have the functions that several scripts share, separated by blank lines. A function may use those before it.
 var preludes = []string{
 	"prelude.lua", "once_prelude.lua", "counter_prelude.lua", "fenced_prelude.lua", "handover_prelude.lua", "rw_prelude.lua",
-	"line_prelude.lua", "fair_prelude.lua", "semaphore_prelude.lua", "plain_prelude.lua",
+	"line_prelude.lua", "fair_prelude.lua", "semaphore_prelude.lua",
 }
 
 // tokens is the prelude of the scripts that draw tokens. A script without it never draws one.

@@ -89,8 +89,8 @@ func TestStrip(t *testing.T) {
 // TestFunctionsHaveOneName checks that no two preludes have a function of one name, of which a script would get both.
 func TestFunctionsHaveOneName(t *testing.T) {
 	t.Parallel()
-	_, err := Read("..", map[string]string{"plain_prelude.lua": "local function raise()\nend\n"})
-	require.EqualError(t, err, "fenced_prelude.lua and plain_prelude.lua have a function raise each")
+	_, err := Read("..", map[string]string{"semaphore_prelude.lua": "local function raise()\nend\n"})
+	require.EqualError(t, err, "fenced_prelude.lua and semaphore_prelude.lua have a function raise each")
 }
 
 // TestFunctionsComeAtTheirFirstUse checks where a script gets its functions.

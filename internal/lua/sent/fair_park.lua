@@ -1,4 +1,4 @@
--- e5f78c2e3224563d4671d1248497e6838c9b5a56 fair_park
+-- 1e8c030084eacdbac345170035ebaa187c44892b fair_park
 -- Generated from ../fair_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells the first waiter that is reached when that is
@@ -11,7 +11,7 @@
 -- ARGV[1] park  the holder that nobody is
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] last  the holder that leaves
 -- returns 1 when it is parked, 0 when the last holder does not hold it
 -- keeps rules A.6, Q.2, S.17
@@ -33,23 +33,31 @@ if not KEYS[2] or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
   return 1
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
+end
+local function hears(publish, channel)
+  return hearers(publish, channel) > 0
+end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function ours(waiter)
   return string.find(waiter, ':-', 1, true)
@@ -80,21 +88,17 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   }
 end
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, '0') and 1 or 0
 end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
@@ -118,5 +122,4 @@ end
 local function alertFirst(lock, queue, deadlines, seats, channel, publish, lease)
   alert(fairLock(lock, queue, deadlines, seats, true, channel, publish), 0, nil, lease)
 end
-pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
-return 1
+return tried(1, pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2]))

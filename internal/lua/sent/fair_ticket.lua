@@ -1,4 +1,4 @@
--- 13cb697465c172b6aab0d840cf3e91f84bf3efcd fair_ticket
+-- bd99ded7df10363a4f09d05167fff47fdb2f57d0 fair_ticket
 -- Generated from ../fair_ticket.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the lock from its holder to that of a ticket, or from that to whoever presents the ticket, and tells the first waiter that is
@@ -14,7 +14,7 @@
 -- ARGV[2] lease      ms, of the next holder
 -- ARGV[3] number     of the next holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] last       the holder that gives the lock up
 -- ARGV[7] draws      1 if the next holder is no ticket, and draws a token
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
@@ -55,23 +55,31 @@ if not first or redis.pcall('EXISTS', KEYS[2]) ~= 1 then
   return reply
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
+end
+local function hears(publish, channel)
+  return hearers(publish, channel) > 0
+end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function ours(waiter)
   return string.find(waiter, ':-', 1, true)
@@ -102,21 +110,17 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   }
 end
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, '0') and 1 or 0
 end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
@@ -140,5 +144,4 @@ end
 local function alertFirst(lock, queue, deadlines, seats, channel, publish, lease)
   alert(fairLock(lock, queue, deadlines, seats, true, channel, publish), 0, nil, lease)
 end
-pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2])
-return reply
+return tried(reply, pcall(alertFirst, KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[4], ARGV[5], ARGV[2]))

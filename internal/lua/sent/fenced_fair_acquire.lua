@@ -1,4 +1,4 @@
--- 774d49d95d4cda6236538aa947d3424e85c8e641 fenced_fair_acquire
+-- b2499a864d8f5698c05722b96f32b49f2c6f0425 fenced_fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -14,7 +14,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] wait       ms that a waiter may be silent; negative means that the caller does not queue
 -- ARGV[7] seat       under which it queues; another waiter of its process may have had it before. Absent, as are the following,
 --                    if it does not queue
@@ -71,8 +71,7 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
       if score and string.find(last, ':-', 1, true) and (string.byte(last, -1) == 125) == braced then
-        local listen = redis.pcall('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2]
-        if listen and listen > 0 then
+        if redis.call('PUBSUB', ARGV[5] == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', ARGV[4] .. ':' .. head)[2] > 0 then
           hint, ahead = wait, tonumber(score)
         end
       end
@@ -135,15 +134,10 @@ local function refused(key, lease)
   return -1 - ttl
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function same(lock, key, lease)
   local token = redis.call('GET', key)
@@ -159,19 +153,22 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
+end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function ours(waiter)
   return string.find(waiter, ':-', 1, true)
@@ -215,13 +212,10 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   }
 end
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 local function remove(q, waiter)
   redis.call('LREM', q.queue, 1, waiter)
@@ -229,12 +223,11 @@ local function remove(q, waiter)
   redis.call('HDEL', q.seats, waiter)
 end
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, '0') and 1 or 0
 end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
@@ -279,8 +272,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   end
   if client ~= here then
     local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
-    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
-      redis.call('DEL', q.lock)
+    if not hand(q.lock, q.publish, q.channel .. ':' .. waiter, message) then
       return nil
     end
   end
@@ -354,11 +346,11 @@ local function evict(q, asking)
   local evicted = false
   while true do
     local head = first(q.queue)
-    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' and q.publish ~= 'BOTH' then
+    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' then
       return head
     end
     local deadline = tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
-    local judged = not deadline or q.publish == 'NODE' or q.publish == 'BOTH' or not stateOf(head, deadline)
+    local judged = not deadline or q.publish == 'NODE' or not stateOf(head, deadline)
     if not judged or (deadline and deadline > q.now) then
       if evicted then
         reach(q, head)
@@ -482,6 +474,6 @@ else
 end
 if wait > 0 and q.publish ~= 'NODE' then
   local _, _, hearers = listeners(q.publish, q.channel, q.channel .. ':' .. asking)
-  heard = heard + (hearers and (hearers == 0 and 2 or 4) or 0)
+  heard = heard + (hearers == 0 and 2 or 4)
 end
 return {hint, q.micros, heard, wait > 0 and 0 or -1}

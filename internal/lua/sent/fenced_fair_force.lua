@@ -1,4 +1,4 @@
--- 69bb29e9aa796292d6e68f06039e481c013a0042 fenced_fair_force
+-- 764a12d6d9c08183c51297983b8d55e786ff3184 fenced_fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -10,10 +10,10 @@
 -- KEYS[5] token      the latest token, or else the tombstones
 -- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
--- keeps rules A.9, P.9, R.1, R.5, S.4, S.12, T.3
+-- keeps rules P.9, R.1, R.5, S.4, S.12, T.3
 -- with tokens for fenced fair
 
 local function create(lock, lease, holder, mode)
@@ -69,15 +69,10 @@ local function forced(lock, side, holders)
   return true
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function raise(key)
   local time = redis.call('TIME')
@@ -93,12 +88,19 @@ local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
+end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
@@ -145,13 +147,10 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   }
 end
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 local function remove(q, waiter)
   redis.call('LREM', q.queue, 1, waiter)
@@ -159,12 +158,11 @@ local function remove(q, waiter)
   redis.call('HDEL', q.seats, waiter)
 end
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, '0') and 1 or 0
 end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
@@ -209,8 +207,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   end
   if client ~= here then
     local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
-    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
-      redis.call('DEL', q.lock)
+    if not hand(q.lock, q.publish, q.channel .. ':' .. waiter, message) then
       return nil
     end
   end

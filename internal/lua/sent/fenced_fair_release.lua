@@ -1,4 +1,4 @@
--- 791b5f7ee1bff8587936c1df8c028b75a29ace83 fenced_fair_release
+-- d5d5e48a1f6e750d6fe5c88f1bec674051600f8f fenced_fair_release
 -- Generated from ../fair_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves its queue. Gives the lock to the first waiter that can have it.
@@ -13,7 +13,7 @@
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded, or NODE if it is not
 -- ARGV[6] seat       under which it may queue; empty means that it does not
 -- returns 1 when freed, 0 when not held; if a waiter of this client has the lock now {1 or 0, its number, Unix us, the ms of its
 -- lease, its token or 0}
@@ -97,15 +97,10 @@ local function create(lock, lease, holder, mode)
   end
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function raise(key)
   local time = redis.call('TIME')
@@ -124,12 +119,19 @@ end
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
 end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
+end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function fraction(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
@@ -176,13 +178,10 @@ local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
   }
 end
 local function sitter(seats, waiter)
-  local entry = redis.pcall('HGET', seats, waiter)
-  if type(entry) == 'string' then
-    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
-  end
+  return string.match(redis.call('HGET', seats, waiter) or '', '^(%d+)|(%d+)|?(t?)$')
 end
 local function grantable(q, term, wants)
-  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE'
 end
 local function remove(q, waiter)
   redis.call('LREM', q.queue, 1, waiter)
@@ -190,12 +189,11 @@ local function remove(q, waiter)
   redis.call('HDEL', q.seats, waiter)
 end
 local function reach(q, waiter)
-  if q.publish == 'NODE' or q.publish == 'BOTH' then
-    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
+  if q.publish == 'NODE' then
+    announce('PUBLISH', q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
+  return deliver(q.publish, q.channel .. ':' .. waiter, '0') and 1 or 0
 end
 local function alert(q, place, client, lease)
   for _ = 1, 16 do
@@ -240,8 +238,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   end
   if client ~= here then
     local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
-    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
-      redis.call('DEL', q.lock)
+    if not hand(q.lock, q.publish, q.channel .. ':' .. waiter, message) then
       return nil
     end
   end
@@ -315,11 +312,11 @@ local function evict(q, asking)
   local evicted = false
   while true do
     local head = first(q.queue)
-    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' and q.publish ~= 'BOTH' then
+    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' then
       return head
     end
     local deadline = tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
-    local judged = not deadline or q.publish == 'NODE' or q.publish == 'BOTH' or not stateOf(head, deadline)
+    local judged = not deadline or q.publish == 'NODE' or not stateOf(head, deadline)
     if not judged or (deadline and deadline > q.now) then
       if evicted then
         reach(q, head)

@@ -1,4 +1,4 @@
--- 86eebcaf3785968d4c2895f337bc78bd45dcc738 fenced_line_acquire
+-- aac5a997fd8f7926c19a93e63f3908c8e4baccf7 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -12,7 +12,7 @@
 -- ARGV[2] lease    ms
 -- ARGV[3] term     ms of the lease that a script may give to it while it waits, absent for 3000; 0 means that it is woken instead,
 -- and empty that it does not wait
--- ARGV[4] publish  SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent for PUBLISH
+-- ARGV[4] publish  SPUBLISH if the cluster's pub/sub is sharded; absent for PUBLISH
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
@@ -59,11 +59,7 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 local function summoned(line, now)
@@ -83,7 +79,7 @@ local member = ARGV[1] .. '|' .. term .. (token and '|t' or '')
 local held, ttl, now = redis.call('HEXISTS', KEYS[1], ARGV[1]), redis.call('PTTL', KEYS[1]), microseconds()
 if held == 0 and ttl >= 0 and term ~= '' then
   local _, watchers, hearers = listeners(publish, base, beside(base, client))
-  if hearers and (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
+  if (watchers >= 2 or summoned(KEYS[2], now)) and enlist(KEYS[2], now, member) then
     return {-1 - ttl, now, hearers == 0 and 2 or 4, redis.call('ZRANK', KEYS[2], member)}
   end
 end
@@ -130,21 +126,24 @@ local function refused(key, lease)
   return -1 - ttl
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function same(lock, key, lease)
   local token = redis.call('GET', key)
   token = token and tonumber(token) or raise(key)
   extend(lock, lease)
   return token
+end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
@@ -180,11 +179,10 @@ local function latest(line)
   return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
 end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
@@ -237,13 +235,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format('6 %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = '!' .. member
       if reached > 0 and not asks then
@@ -300,9 +293,7 @@ local function stand(line, member, publish, base, now, hint, more)
   end
   local client = string.match(member, '^(.-):')
   local _, watchers, hearers = listeners(publish, base, beside(base, client))
-  if hearers then
-    tell = tell + (hearers == 0 and 2 or 4)
-  end
+  tell = tell + (hearers == 0 and 2 or 4)
   if unwatched(line, watchers, now) then
     tell = tell + 1
     summon(latest(line), publish, base, client)

@@ -1,4 +1,4 @@
--- 66109b0c6fa2b9bfcba15e5fbf42d7a89ef4e476 fenced_line_force
+-- 61226e8db810e4908fc6fb9025c42a7bd60d9269 fenced_line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -9,12 +9,12 @@
 -- KEYS[3] token  the latest token, or else the tombstones
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] side     read or write for a lock with a mode, which is freed only from that; - when nobody is told of a release that
 -- gives the lock to nobody
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
--- keeps rules A.9, G.3, P.9, S.1, S.2, S.4, S.12
+-- keeps rules G.3, P.9, S.1, S.2, S.4, S.12
 -- with tokens for fenced, fenced write
 
 local function create(lock, lease, holder, mode)
@@ -70,15 +70,10 @@ local function forced(lock, side, holders)
   return true
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function raise(key)
   local time = redis.call('TIME')
@@ -104,12 +99,27 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
+end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
@@ -135,11 +145,10 @@ local function offered(line, now, pump)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function turns(line)
   return math.max((tonumber(redis.call('ZSCORE', line, '#n') or nil) or 7e15) - 7e15, 0)
@@ -184,13 +193,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format('6 %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = '!' .. member
       if reached > 0 and not asks then
@@ -234,18 +238,18 @@ local freed, now, side = forced(KEYS[1], ARGV[6], ARGV[7]), microseconds(), ARGV
 if not freed and redis.call('EXISTS', KEYS[1]) == 1 then
   return 0
 end
-local able, given, asked = false, nil, nil
+local able, given, asked = true, false, nil
 if redis.call('EXISTS', KEYS[2]) == 0 then
   if not freed then
     return 0
   end
 elseif redis.call('PEXPIRE', KEYS[2], 300000) == 1 and (freed or not offered(KEYS[2], now)) then
-  able = pcall(mayRemove, KEYS[2])
-  if able then
-    able, given, asked = pcall(grant, KEYS[1], KEYS[2], KEYS[4] and KEYS[3], ARGV[5], ARGV[4], now)
-  end
+  able, given, asked = pcall(function()
+    mayRemove(KEYS[2])
+    return grant(KEYS[1], KEYS[2], KEYS[4] and KEYS[3], ARGV[5], ARGV[4], now)
+  end)
 end
 if freed and side ~= '-' and not (able and (given or asked)) then
   announceFree(ARGV[5], ARGV[4], side)
 end
-return freed and {1, now} or 0
+return tried(freed and {1, now} or 0, able, given)

@@ -1,4 +1,4 @@
--- b9354d23fbabda64181b4268da01d17f194c2c30 fenced_line_pump
+-- 61954965435f6071f48b3f186f91e1aec66aa16f fenced_line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -10,7 +10,7 @@
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
 -- ARGV[1] but       a client whom nobody asks to watch; empty means none
 -- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 when a waiter has it, or was told to ask; 0 when not; -1 minus the ms to wait while others may take it
 -- keeps rules S.1, S.4, S.9, S.12
 -- with tokens for fenced, fenced write
@@ -29,15 +29,10 @@ local function create(lock, lease, holder, mode)
   end
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function raise(key)
   local time = redis.call('TIME')
@@ -57,12 +52,16 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
@@ -91,11 +90,10 @@ local function latest(line)
   return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
 end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
@@ -148,13 +146,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format('6 %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = '!' .. member
       if reached > 0 and not asks then

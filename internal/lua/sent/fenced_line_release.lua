@@ -1,4 +1,4 @@
--- 35d15d27a44f026722cab1d40f6b061823cd5807 fenced_line_release
+-- 541c8dedec17e82ce91d0099dd7add2f98c0c7f0 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -13,7 +13,7 @@
 -- ARGV[2] base      Redisson's channel
 -- ARGV[3] standing  ends its member of the line; absent or empty means that it never stood there, and - that its kind never does and
 -- tells nobody of a release for which nobody stands in the line
--- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
+-- ARGV[4] publish   SPUBLISH if the cluster's pub/sub is sharded; absent or PUBLISH otherwise
 -- ARGV[5] lifetime  ms of the number's tombstone; 0 or absent (no tombstone) when every command with this number got a reply
 -- ARGV[6] next      the member of the next holder of this process; absent if there is none, as is the following
 -- ARGV[7] lease     ms, of the next holder
@@ -33,21 +33,17 @@ if not ARGV[5] or ARGV[5] == '0' then
       return freed
     end
     if not ARGV[4] then
-      redis.pcall('PUBLISH', ARGV[2], '0')
+      redis.call('PUBLISH', ARGV[2], '0')
       return 1
     end
     if ARGV[4] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[2], '0')
+      redis.call('SPUBLISH', ARGV[2], '0')
       return 1
     end
   end
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function microseconds()
   local time = redis.call('TIME')
@@ -57,11 +53,7 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 local function marks(member)
@@ -78,18 +70,19 @@ local base, standing, publish = ARGV[2], ARGV[3] or '', ARGV[4] or 'PUBLISH'
 local mine, next, soon = ARGV[1] .. '|' .. standing, ARGV[6], nil
 local side = string.byte(ARGV[1], -1) == 101 and 'write' or nil
 if left == 1 and freed == 1 and not side then
-  local first, able, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), pcall(microseconds)
+  local first, now = redis.pcall('ZRANGE', KEYS[2], '0', '1', 'WITHSCORES'), microseconds()
   local holder, client, number, term = string.match(first[1] or '', '^((.-):(%d+))|([1-9]%d*)$')
-  if holder and able and first[1] ~= mine and first[1] ~= next
+  if holder and first[1] ~= mine and first[1] ~= next
     and not (next and redis.pcall('HEXISTS', KEYS[4] or KEYS[3], string.match(next, ':(%d+)')) ~= 0) then
     local own = beside(base, client)
     local others, _, hearers = listeners(publish, base, own)
-    local gone = others == 0 and hearers and hearers > 0
+    local gone = others == 0 and hearers > 0
       and redis.pcall('ZREM', KEYS[2], first[1], '!' .. first[1], mine, '!' .. mine)
     if type(gone) == 'number' then
       redis.pcall('HSET', KEYS[1], holder, '1')
-      if redis.pcall('PEXPIRE', KEYS[1], term) ~= 1
-        or announce(publish, own, string.format('6 %s %.0f %s 0', number, now, term)) == 0 then
+      local told = redis.pcall('PEXPIRE', KEYS[1], term) == 1
+        and select(2, pcall(announce, publish, own, string.format('6 %s %.0f %s 0', number, now, term)))
+      if type(told) ~= 'number' or told == 0 then
         redis.pcall('DEL', KEYS[1])
         redis.pcall('ZADD', KEYS[2], first[2], first[1])
       elseif gone == 1 and (not first[3] or not marks(first[3]) and tonumber(term) == 3000 and now - first[4] < 2e6) then
@@ -104,8 +97,7 @@ if left == 1 and freed == 1 and not side then
   end
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announceFree(publish, channel, side)
   if side == 'write' then
@@ -119,9 +111,11 @@ local function tidy(line)
     redis.call('DEL', line)
   end
 end
+local function hears(publish, channel)
+  return hearers(publish, channel) > 0
+end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function forewarn(line, place, publish, base, lease, now)
   for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
@@ -262,8 +256,16 @@ local function leaveWrite(lock, number)
   end
   return left
 end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
 end
 local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], next or ''
 local number = string.match(ARGV[1], ':(%d+)')
@@ -275,8 +277,7 @@ if side and freed == 1 then
       redis.pcall('ZADD', KEYS[2], string.format('%.0f', 4e15 + microseconds()), '#o')
     end
     announceFree(publish, base, side)
-    pcall(forewarn, KEYS[2], 0, publish, base, reads)
-    return able and 1 or failure(reply)
+    return able and tried(1, pcall(forewarn, KEYS[2], 0, publish, base, reads)) or failure(reply)
   end
   left = nil
 end
@@ -298,8 +299,7 @@ if left == 0 then
     return freed
   end
   local others = listeners(publish, base)
-  local now, drawn = nil, 0
-  able, now = pcall(microseconds)
+  local now, drawn = microseconds(), 0
   if able and others == 0 and token and string.sub(following, -2) == '|t' then
     able, drawn = pcall(raise, token)
   end
@@ -311,10 +311,13 @@ if left == 0 then
     return 1
   end
 end
-local function denied(why)
-  local text = type(why) == 'table' and why.err or tostring(why)
-  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
-    or string.find(text, 'NOPERM', 1, true)
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
@@ -343,9 +346,6 @@ local function unwatched(line, watchers, now, urgent)
 end
 local function latest(line)
   return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
-end
-local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
 end
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
@@ -394,13 +394,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format('6 %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = '!' .. member
       if reached > 0 and not asks then
@@ -511,12 +506,9 @@ if stood then
   end
 end
 if able and (type(freed) == 'table' or type(left) == 'number' and redis.call('EXISTS', KEYS[1]) == 1) then
-  if leads then
-    pcall(function()
-      forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), 3000)), microseconds())
-    end)
-  end
-  return freed
+  return leads and tried(freed, pcall(function()
+    forewarn(KEYS[2], 0, publish, base, math.max(0, math.min(redis.call('PTTL', KEYS[1]), 3000)), microseconds())
+  end)) or freed
 end
 if able and type(left) == 'number' then
   able, reply = pcall(function()
@@ -532,7 +524,4 @@ end
 if freed == 1 then
   announceFree(publish, base, side)
 end
-if not able and denied(reply) then
-  return failure(reply)
-end
-return freed
+return tried(freed, able, reply)

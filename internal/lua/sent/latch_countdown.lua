@@ -1,4 +1,4 @@
--- 352c7fb9be52aeb98221ec9a65e79da1292adde8 latch_countdown
+-- fd6e38af1bb86a6c2b471914280af68583c6783b latch_countdown
 -- Generated from ../latch_countdown.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Counts a latch down by one. At zero it opens: the key goes, and that is announced. A repeated call replies the same and
@@ -9,10 +9,10 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns the count that is left; 0 when the latch is open
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for latches
 
 local function answered(marks, number)
@@ -65,11 +65,7 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function note(marks, number, memory, answer, over)
   abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))

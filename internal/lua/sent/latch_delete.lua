@@ -1,4 +1,4 @@
--- b9c8f6c307dde76a7bb5a5e74afa89ec6e7df8ff latch_delete
+-- b975feea584c0fa3ef090ac05787ba7b30d385ca latch_delete
 -- Generated from ../latch_delete.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Deletes a latch, which opens it, and announces that as Redisson does. A repeated call replies the same and changes nothing.
@@ -8,10 +8,10 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when deleted, 0 when there was none
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for latches
 
 local function answered(marks, number)
@@ -64,11 +64,7 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function note(marks, number, memory, answer, over)
   abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))

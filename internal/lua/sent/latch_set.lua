@@ -1,4 +1,4 @@
--- ac58e04d0f964fe39d6ca771c072a15f3477e8a3 latch_set
+-- ef15bac643790ca817f68ab71f048a9472770359 latch_set
 -- Generated from ../latch_set.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Sets the count of a latch that has none, and announces that it is closed. A repeated call replies the same and changes
@@ -9,11 +9,11 @@
 -- ARGV[2] memory   ms for which the number is remembered
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] count
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when set, 0 when the latch has a count
--- keeps rules 2, A.9
+-- keeps rules 2
 -- for latches
 
 local function answered(marks, number)
@@ -66,11 +66,7 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function note(marks, number, memory, answer, over)
   abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))

@@ -1,4 +1,4 @@
--- 686d09cb866a8c42128342c6558d0fef4b2b394a line_read_acquire
+-- 2d2641c6c8305be7d76e31673805cc8f3eedfab5 line_read_acquire
 -- Generated from ../line_read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock, or this reader has to wait for a writer that stands in the line: one
@@ -12,7 +12,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] base       Redisson's channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] waited     us since the reader came; negative if it does not wait
 -- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
 -- returns 0 when acquired; when refused, -1 minus the ms until another attempt may succeed
@@ -88,15 +88,10 @@ local function refused(key, lease)
   return -1 - ttl
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function microseconds()
   local time = redis.call('TIME')
@@ -106,12 +101,24 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function hand(lock, publish, channel, message)
+  local able, receivers = pcall(announce, publish, channel, message)
+  if able and receivers > 0 then
+    return true
+  end
+  redis.call('DEL', lock)
+  return not able and error(receivers)
 end
 local function mayRemove(line)
   redis.call('ZREM', line, '!')
@@ -137,11 +144,10 @@ local function offered(line, now, pump)
   return age and age >= 0 and age < (pump and 1000 or 10000)
 end
 local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+  return hearers(publish, channel) > 0
 end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function turns(line)
   return math.max((tonumber(redis.call('ZSCORE', line, '#n') or nil) or 7e15) - 7e15, 0)
@@ -186,13 +192,8 @@ local function grant(lock, line, token, publish, base, now, asker, others)
           drawn = raise(token)
         end
         local failed = create(lock, term, holder)
-        if not failed then
-          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
-            wants == 't' and drawn or 0))
-          if reached == 0 then
-            redis.call('DEL', lock)
-          end
-        end
+        local message = string.format('6 %s %.0f %s %.0f', number, now, term, wants == 't' and drawn or 0)
+        reached = not failed and hand(lock, publish, beside(base, client), message) and 1 or 0
       end
       local mark = '!' .. member
       if reached > 0 and not asks then
@@ -273,6 +274,9 @@ end
 local waits = tonumber(ARGV[6]) >= 0
 if joins then
   local able, hint = pcall(yield, KEYS[1], KEYS[2], free, ARGV[6], ARGV[5], ARGV[4])
+  if not able and denied(hint) then
+    return failure(hint)
+  end
   if not (able and hint or free and redis.call('EXISTS', KEYS[1]) == 1) then
     return read(KEYS[1], KEYS[3], ARGV[1], ARGV[2], free)
   end

@@ -1,15 +1,15 @@
--- c76b5b5607931e3123edfc72328a7dc213c46eb1 lock_force
+-- a7b220fbd5fab7d403a00851ebb2de9d2b764de3 lock_force
 -- Generated from ../lock_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and announces the release if there is a channel.
 --
 -- KEYS[1] lock     hash: holder -> count; a read-write lock also has a mode
 -- ARGV[4] channel  empty means none
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] side     read or write for a lock with a mode, which is freed only from that
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns 1 when freed, 0 when nobody held it, or others
--- keeps rules A.9, G.3, P.9
+-- keeps rules G.3, P.9
 -- for lock, fenced, spin, read, write, fenced write
 
 local function isLock(key, client)
@@ -52,11 +52,7 @@ local function forced(lock, side, holders)
   return true
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function announceFree(publish, channel, side)
   if side == 'write' then

@@ -1,4 +1,4 @@
--- 236eb50668337282e0ad495062d0ee6f34b4885c lock_park
+-- f6d68d0fd0413bec5b740718f8292934252608c7 lock_park
 -- Generated from ../lock_park.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0, and tells those who wait when that is over. A repeated call changes nothing.
@@ -8,7 +8,7 @@
 -- ARGV[1] park  the holder that nobody is
 -- ARGV[2] time  ms for which the lock stays taken
 -- ARGV[4] base     Redisson's channel
--- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] last  the holder that leaves
 -- ARGV[7] silent  - if its kind tells nobody if nobody stands in the line
 -- returns 1 when it is parked, 0 when the last holder does not hold it
@@ -28,15 +28,10 @@ if not replace(KEYS[1], ARGV[6], ARGV[1], 0, ARGV[2]) then
   return redis.call('HEXISTS', KEYS[1], ARGV[1])
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function microseconds()
   local time = redis.call('TIME')
@@ -46,20 +41,29 @@ local function beside(base, what)
   return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
 end
 local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
+  local counts = redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
+end
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+local function tried(reply, able, why)
+  return not able and denied(why) and failure(why) or reply
 end
 local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
 end
+local function hears(publish, channel)
+  return hearers(publish, channel) > 0
+end
 local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
+  return announce(publish, channel, message) > 0 and hears(publish, channel)
 end
 local function forewarn(line, place, publish, base, lease, now)
   for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
@@ -95,5 +99,4 @@ local function tellEnd(line, publish, base, lease, silent, side)
     forewarn(line, 0, publish, base, lease, microseconds())
   end
 end
-pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-')
-return 1
+return tried(1, pcall(tellEnd, KEYS[2], ARGV[5], ARGV[4], ARGV[2], ARGV[7] == '-'))

@@ -1,4 +1,4 @@
--- c046c44de3d886fdebd35dc9afe312438dfd7ba3 lock_release
+-- 39729e54df64f948e2f7603c5ed8b184b9f8a770 lock_release
 -- Generated from ../lock_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, and announces the release if there is a channel. Read holds of the owner of a write lock
@@ -10,7 +10,7 @@
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    empty means none
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 plus the number of listeners to the channel when freed, 0 when not held
 -- keeps rules A.1, A.5, A.6, G.3, G.4
 -- for lock, fenced, spin, write, fenced write
@@ -54,15 +54,10 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
+  return redis.call('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)[2]
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function longest(lock, size, ttl, number)
   local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'

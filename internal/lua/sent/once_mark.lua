@@ -7,7 +7,7 @@
 -- ARGV[2] memory  ms for which the number is remembered
 -- ARGV[3] number  of the call
 -- returns 1 when the number was used before, 0 when it is marked now
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for latches and both semaphores
 
 local function extend(key, lease)

@@ -1,25 +1,74 @@
--- 5ead363c4f2476c56be094da227383b17be661ca plain_acquire
+-- 62aa0ee3748a6bc5a28bb0d317c0447be4ccc909 plain_acquire
 -- Generated from ../plain_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
--- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
--- nothing, and returns how many are left now.
+-- Takes permits of a plain semaphore if enough are free. A repeated call replies the same and takes nothing more. A number that its
+-- caller has given up takes nothing.
 --
--- Permits that those need who stand in the line before it are not free for it. If it is refused, it stands in the line, unless it does
--- not wait, or there is none.
---
--- KEYS[1] semaphore  a string: how many permits are free
--- KEYS[2] receipts   hash: number -> Unix ms; a number that has permits has a time that never comes
--- KEYS[3] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
--- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
--- ARGV[2] lifetime   ms of the receipts
--- ARGV[3] standing   0 or absent, which ends its member of the line; empty means that it does not wait
--- ARGV[4] publish    SPUBLISH if the cluster's pub/sub is sharded, or BOTH; absent or PUBLISH otherwise
--- ARGV[5] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that; may be absent
--- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
--- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
--- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12, V.1
+-- KEYS[1] semaphore a string: how many permits are free
+-- KEYS[2] marks     hash: number -> Unix ms, and the answer
+-- ARGV[2] memory    ms for which the number is remembered
+-- ARGV[3] number    of the call
+-- ARGV[6] permits   how many
+-- ARGV[7] over      numbers of earlier calls whose marks may go
+-- returns 1 when taken, 0 when refused, -1 when refused because nobody has set the semaphore up
+-- keeps rules 2, V.2
 -- for plain semaphore
 
+local function answered(marks, number)
+  local mark = redis.call('HGET', marks, number)
+  if not mark then
+    return nil
+  end
+  local sign, digits = string.match(mark, '%.([01])(%d+)$')
+  if not sign then
+    return 0
+  end
+  return sign == '0' and tonumber(digits) or -tonumber(digits)
+end
+local answer = answered(KEYS[2], ARGV[3])
+if answer then
+  return answer
+end
+local function extend(key, lease)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
+end
+local function milliseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function sweep(key, number, now)
+  local size = redis.pcall('HLEN', key)
+  if type(size) ~= 'number' or size % 128 ~= 0 then
+    return
+  end
+  local all
+  if size <= 1024 then
+    all = redis.pcall('HGETALL', key)
+  else
+    all = redis.pcall('HSCAN', key, string.format('%.0f', number * 2654435761 % 4294967296), 'COUNT', 300)[2] or {}
+  end
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) < now then
+      redis.pcall('HDEL', key, all[i])
+    end
+  end
+end
+local function abandon(key, number, memory, answer)
+  memory = tonumber(memory)
+  if memory == 0 then
+    return
+  end
+  local now = milliseconds()
+  redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
+  extend(key, memory)
+  sweep(key, number, now)
+end
+local function note(marks, number, memory, answer, over)
+  abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))
+  for earlier in string.gmatch(over or '', '%d+') do
+    redis.call('HDEL', marks, earlier)
+  end
+end
 local function counter(key)
   local value = redis.call('GET', key)
   if not value then
@@ -31,258 +80,18 @@ local function counter(key)
   end
   return tonumber(value)
 end
-local function keep(receipts, ttl, lifetime)
-  return ttl < lifetime / 2 and redis.pcall('PEXPIRE', receipts, lifetime)
-end
-local function isOut(receipt)
-  return receipt and string.sub(receipt, 1, 15) == '922337203685477'
-end
-local function receive(semaphore, receipts, number, wants, ttl, lifetime)
-  redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))
-  local result = keep(receipts, ttl, lifetime)
-  if type(result) ~= 'table' then
-    result = redis.pcall('DECRBY', semaphore, wants)
-  end
-  if type(result) == 'table' then
-    redis.call('HDEL', receipts, number)
-  end
-  return result
-end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-end
-local number, many = string.match(ARGV[1], ':(%d+):?(%d*)')
-local receipt, ttl = redis.call('HGET', KEYS[2], number), redis.call('PTTL', KEYS[2])
-if isOut(receipt) then
-  keep(KEYS[2], ttl, ARGV[2])
-  return math.max(value or 0, 0)
-elseif receipt then
+elseif not value then
   return -1
+elseif value < tonumber(ARGV[6]) then
+  return 0
 end
-local wants = tonumber(many) or 1
-if not value and (not KEYS[3] or ARGV[3] == '' or ARGV[5] == '1') then
-  return {-86400001, 0, 8, -1}
-elseif value and not KEYS[3] and value < wants then
-  return {-86400001, 0, 0, -1}
+note(KEYS[2], ARGV[3], ARGV[2], 1, ARGV[7])
+local left = redis.pcall('DECRBY', KEYS[1], ARGV[6])
+if type(left) == 'table' then
+  redis.call('HDEL', KEYS[2], ARGV[3])
+  return left
 end
-if value and value >= wants and (not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0) then
-  return receive(KEYS[1], KEYS[2], number, wants, ttl, ARGV[2])
-end
-local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
-end
-local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
-end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function baseOf(prefix)
-  return prefix .. ':' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
-local function mayRemove(line)
-  redis.call('ZREM', line, '!')
-end
-local function marks(member)
-  local first = string.byte(member)
-  return first == 33 or first == 35
-end
-local function tidy(line)
-  local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and first ~= '#r' and marks(first) then
-    redis.call('DEL', line)
-  end
-end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    tidy(line)
-  end
-end
-local function summoned(line, now)
-  local at = tonumber(redis.call('ZSCORE', line, '#w') or nil)
-  local age = at and math.floor(now / 1000) - (at - 6e15)
-  return age and age >= 0 and age < 1000
-end
-local function unwatched(line, watchers, now, urgent)
-  if watchers >= 2 or not (urgent and watchers == 0) and summoned(line, now) then
-    return false
-  end
-  redis.call('ZADD', line, string.format('%.0f', 6e15 + math.floor(now / 1000)), '#w')
-  return true
-end
-local function latest(line)
-  return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
-end
-local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
-end
-local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
-end
-local function summon(last, publish, base, but)
-  for _, member in ipairs(last) do
-    local client = string.match(member, '^(.-):') or ''
-    if client ~= but and deliver(publish, beside(base, client), '7') then
-      return
-    end
-  end
-end
-local function forewarn(line, place, publish, base, lease, now)
-  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
-    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
-    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
-      return
-    end
-    local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
-      return
-    end
-  end
-end
-local function enlist(line, now, member)
-  redis.call('ZREM', line, '!' .. member)
-  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
-  redis.call('PEXPIRE', line, '300000')
-  return added == 1
-end
-local function ahead(line, place, publish, base)
-  for dead = 0, math.min(place, 64) - 1 do
-    local client = string.match(redis.call('ZRANGE', line, dead, dead)[1], '^(.-):')
-    if client and hears(publish, beside(base, client)) then
-      return place - dead
-    end
-  end
-  return math.max(place - 64, 0)
-end
-local function stand(line, member, publish, base, now, hint, more)
-  local new = enlist(line, now, member)
-  local place, tell = redis.call('ZRANK', line, member), more or 0
-  if place > 3 and not new then
-    place = ahead(line, place, publish, base)
-  end
-  local client = string.match(member, '^(.-):')
-  local _, watchers, hearers = listeners(publish, base, beside(base, client))
-  if hearers then
-    tell = tell + (hearers == 0 and 2 or 4)
-  end
-  if unwatched(line, watchers, now) then
-    tell = tell + 1
-    summon(latest(line), publish, base, client)
-  end
-  return {hint, now, tell, place}
-end
-local function wanted(member)
-  return tonumber(string.match(member, ':%d+:(%d+)|') or 1)
-end
-local function stops(line, member, publish, base, ms)
-  local mark = '!' .. member
-  local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-  local age = ms - (at - 7.5e15)
-  if at > 0 and at < 8e15 and age >= 0 then
-    return age < 10000
-  end
-  local reached = hears(publish, beside(base, string.match(member, '^(.-):')))
-  if reached then
-    redis.call('ZADD', line, string.format('%.0f', 7.5e15 + ms), mark)
-  end
-  return reached
-end
-local function tellFirst(line, free, total, publish, base, now, asker, waiting)
-  local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
-  local client = waiting and string.match(asker, '^(.-):')
-  local rest, over = 3000, false
-  while not over do
-    local batch = redis.call('ZRANGE', line, place, place + size - 1)
-    for _, member in ipairs(batch) do
-      if marks(member) then
-        if place == 0 then
-          redis.call('DEL', line)
-        end
-        batch = {}
-        break
-      end
-      local wants = wanted(member)
-      if wants > free then
-        if free <= 0 or wants <= (total or 0) and (member == asker or stops(line, member, publish, base, ms)) then
-          over = true
-          break
-        end
-        place = place + 1
-        if member == asker then
-          asker = nil
-        end
-      elseif member == asker then
-        mine, asker, client, free, place = true, nil, nil, free - wants, place + 1
-      else
-        local mark, its = '!' .. member, string.match(member, '^(.-):')
-        local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-        local asked = at >= 8e15 and at < 8.5e15
-        local age = ms - (asked and at - 8e15 or at - 8.5e15)
-        local fresh = at < 8e15 or age < 0
-        if its == client then
-          place = place + 1
-        elseif asked and not fresh and age < 3000 then
-          free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
-        elseif asked and not fresh then
-          redis.call('ZREM', line, member, mark)
-        elseif deliver(publish, beside(base, its), '8') then
-          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
-          free, place, told = free - wants, place + 1, true
-        elseif not fresh and age >= 3000 then
-          redis.call('ZREM', line, member, mark)
-        else
-          if fresh then
-            redis.call('ZADD', line, string.format('%.0f', 8.5e15 + ms), mark)
-          end
-          place = place + 1
-        end
-      end
-    end
-    if #batch < size then
-      break
-    end
-    size = 100
-  end
-  if asker and not over then
-    mine = free >= wanted(asker)
-  end
-  if told then
-    forewarn(line, place, publish, base, 3000, now)
-  end
-  return mine, rest
-end
-local publish, base, waits = ARGV[4] or 'PUBLISH', baseOf('redisson_sc'), ARGV[3] ~= ''
-local member = ARGV[1] .. '|0'
-local now, mine, rest = microseconds(), false, 3000
-if value then
-  mayRemove(KEYS[3])
-  mine, rest = tellFirst(KEYS[3], value, nil, publish, base, now, member, waits)
-  if mine then
-    local left = receive(KEYS[1], KEYS[2], number, wants, ttl, ARGV[2])
-    forget(KEYS[3], member)
-    return left
-  elseif not waits then
-    return {-86400001, 0, 0, -1}
-  end
-end
-local hint = -1 - (value and value >= wants and rest or 86400000)
-return stand(KEYS[3], member, publish, base, now, hint, value and 0 or 8)
+return 1

@@ -1,4 +1,4 @@
--- 3170d723124104641c37a57a71efdb54b84315ef read_release
+-- 306b75fcef6001d38f755ea2136b4ccdde3c9026 read_release
 -- Generated from ../read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -11,7 +11,7 @@
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- returns 1 when ended, 0 when not held
 -- keeps rules A.1, A.5, G.1, G.3, G.4
 -- for read
@@ -51,11 +51,7 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function longest(lock, size, ttl, number)
   local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'

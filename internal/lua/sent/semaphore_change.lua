@@ -1,4 +1,4 @@
--- caaec104b8a7effdc916df3d5e2496dc5948d4d9 semaphore_change
+-- 47a55cfd45e03925bbd6725cc7489606af83ad40 semaphore_change
 -- Generated from ../semaphore_change.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
@@ -7,15 +7,14 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
--- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
--- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded
 -- ARGV[6] permits   how many there are in all from now on; or after a + how many more
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when changed, 0 when the result would be outside +-(2^31-1), Redisson's range
--- keeps rules 2, A.6, A.9, T.3
+-- keeps rules 2, A.6, T.3
 -- for semaphore, plain semaphore
 
 local function answered(marks, number)
@@ -67,16 +66,8 @@ local function abandon(key, number, memory, answer)
   extend(key, memory)
   sweep(key, number, now)
 end
-local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
-end
 local function announce(publish, channel, message)
-  if publish == 'BOTH' then
-    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
-  end
-  local receivers = redis.pcall(publish, channel, message)
-  return type(receivers) == 'number' and receivers or 0
+  return redis.call(publish, channel, message)
 end
 local function note(marks, number, memory, answer, over)
   abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))
@@ -95,170 +86,9 @@ local function counter(key)
   end
   return tonumber(value)
 end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function beside(base, what)
-  return base .. ':' .. what .. (string.byte(KEYS[1]) == 123 and string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
-end
-local function listeners(publish, base, own)
-  local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
-  if not counts or counts.err or not counts[4] then
-    return 1, 2
-  end
-  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
-end
-local function mayRemove(line)
-  redis.call('ZREM', line, '!')
-end
-local function marks(member)
-  local first = string.byte(member)
-  return first == 33 or first == 35
-end
-local function tidy(line)
-  local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if first and first ~= '#r' and marks(first) then
-    redis.call('DEL', line)
-  end
-end
-local function forget(line, member)
-  if redis.call('ZREM', line, member, '!' .. member) > 0 then
-    tidy(line)
-  end
-end
-local function hears(publish, channel)
-  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
-end
-local function deliver(publish, channel, message)
-  local receivers = announce(publish, channel, message)
-  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
-end
-local function forewarn(line, place, publish, base, lease, now)
-  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
-    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
-    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
-      return
-    end
-    local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
-      return
-    end
-  end
-end
 local function announceValue(publish, channel, value)
   if value > 0 then
     announce(publish, channel, string.format('%.0f', math.min(value, 2147483647)))
-  end
-end
-local function wanted(member)
-  return tonumber(string.match(member, ':%d+:(%d+)|') or 1)
-end
-local function stops(line, member, publish, base, ms)
-  local mark = '!' .. member
-  local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-  local age = ms - (at - 7.5e15)
-  if at > 0 and at < 8e15 and age >= 0 then
-    return age < 10000
-  end
-  local reached = hears(publish, beside(base, string.match(member, '^(.-):')))
-  if reached then
-    redis.call('ZADD', line, string.format('%.0f', 7.5e15 + ms), mark)
-  end
-  return reached
-end
-local function tellFirst(line, free, total, publish, base, now, asker, waiting)
-  local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
-  local client = waiting and string.match(asker, '^(.-):')
-  local rest, over = 3000, false
-  while not over do
-    local batch = redis.call('ZRANGE', line, place, place + size - 1)
-    for _, member in ipairs(batch) do
-      if marks(member) then
-        if place == 0 then
-          redis.call('DEL', line)
-        end
-        batch = {}
-        break
-      end
-      local wants = wanted(member)
-      if wants > free then
-        if free <= 0 or wants <= (total or 0) and (member == asker or stops(line, member, publish, base, ms)) then
-          over = true
-          break
-        end
-        place = place + 1
-        if member == asker then
-          asker = nil
-        end
-      elseif member == asker then
-        mine, asker, client, free, place = true, nil, nil, free - wants, place + 1
-      else
-        local mark, its = '!' .. member, string.match(member, '^(.-):')
-        local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-        local asked = at >= 8e15 and at < 8.5e15
-        local age = ms - (asked and at - 8e15 or at - 8.5e15)
-        local fresh = at < 8e15 or age < 0
-        if its == client then
-          place = place + 1
-        elseif asked and not fresh and age < 3000 then
-          free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
-        elseif asked and not fresh then
-          redis.call('ZREM', line, member, mark)
-        elseif deliver(publish, beside(base, its), '8') then
-          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
-          free, place, told = free - wants, place + 1, true
-        elseif not fresh and age >= 3000 then
-          redis.call('ZREM', line, member, mark)
-        else
-          if fresh then
-            redis.call('ZADD', line, string.format('%.0f', 8.5e15 + ms), mark)
-          end
-          place = place + 1
-        end
-      end
-    end
-    if #batch < size then
-      break
-    end
-    size = 100
-  end
-  if asker and not over then
-    mine = free >= wanted(asker)
-  end
-  if told then
-    forewarn(line, place, publish, base, 3000, now)
-  end
-  return mine, rest
-end
-local function leave(semaphore, line, leases, holder, standing, value, publish, base)
-  local others, watchers = 1, 0
-  local able = pcall(function()
-    if standing ~= '' then
-      forget(line, holder .. '|' .. standing)
-    else
-      mayRemove(line)
-    end
-    local free = value or tonumber(redis.call('GET', semaphore) or nil) or 0
-    if free > 0 then
-      tellFirst(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
-    end
-    others, watchers = listeners(publish, base)
-  end)
-  if value and value > 0 and (others > 0 or not able) then
-    if able and watchers > 0 then
-      announce(publish, beside(base, 'rlock-twin'), '5')
-    end
-    announceValue(publish, base, value)
-  end
-  return able and others or 1
-end
-local function tell(semaphore, line, leases, value, publish, base)
-  if line and redis.pcall('EXISTS', line) == 1 then
-    leave(semaphore, line, leases, '', '', value, publish, base)
-  else
-    announceValue(publish, base, value)
   end
 end
 local function rival(semaphore)
@@ -293,6 +123,6 @@ if change ~= 0 or not value then
   redis.call('INCRBY', KEYS[1], string.format('%.0f', change))
 end
 if change > 0 then
-  tell(KEYS[1], KEYS[4], KEYS[2], are + change, ARGV[5], ARGV[4])
+  announceValue(ARGV[5], ARGV[4], are + change)
 end
 return 1

@@ -10,7 +10,7 @@
 -- ARGV[3] number    of the call
 -- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when deleted, 0 when there was none
--- keeps rules 2, A.6, A.9
+-- keeps rules 2, A.6
 -- for semaphore, plain semaphore
 
 local function answered(marks, number)

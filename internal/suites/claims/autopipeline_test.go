@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // crowd is the number of goroutines that lock at the same time, each under its own name.
@@ -55,7 +56,7 @@ type crowded struct {
 
 func newCrowded(t *testing.T, opt *redis.Options, opts ...rlock.Option) *crowded {
 	t.Helper()
-	c := &crowded{Faulty: testkit.NewFaulty(t, opt, append(opts, rlock.WithAutoPipeline(0))...)}
+	c := &crowded{Faulty: testkit.NewFaulty(t, opt, append(opts, tune.Crowd(0))...)}
 	for range crowd {
 		c.locks = append(c.locks, c.Client.NewLock(testkit.NewName()))
 	}
@@ -277,7 +278,7 @@ func TestASmallPoolGathersNothing(t *testing.T) {
 	rdb := redistest.Open(t, &redis.Options{Addr: redistest.Start(t).Addr, PoolSize: 2})
 	sent := &batches{}
 	rdb.AddHook(sent)
-	client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline(0))
+	client := testkit.NewClient(t, rdb, tune.Crowd(0))
 	lockAll(t, client, 1)
 	require.Zero(t, sent.largest())
 }

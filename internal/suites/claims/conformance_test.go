@@ -3,10 +3,10 @@ package claims
 import (
 	"testing"
 
-	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/conform"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestConformance runs every claim for every kind of lock on a real server, as users with exactly the rights that SECURITY.md
@@ -22,9 +22,9 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformancePipelined runs every claim for every kind of lock with WithAutoPipeline.
+// TestConformancePipelined runs every claim for every kind of lock with scripts that are all gathered.
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), rlock.WithAutoPipeline(0))
+	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), tune.Crowd(0))
 }

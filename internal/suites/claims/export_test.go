@@ -26,8 +26,8 @@ func TestExportAndAdoptWithoutAReply(t *testing.T) {
 				t.Parallel()
 				proxy := redistest.NewProxy(t, server.Addr)
 				client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}), rlock.WithCommandTimeout(500*time.Millisecond))
-				lock, ctx := client.NewFencedLock(testkit.NewName()), t.Context()
-				same := other.NewFencedLock(lock.Name())
+				lock, ctx := client.NewLock(testkit.NewName(), rlock.Fenced()), t.Context()
+				same := other.NewLock(lock.Name(), rlock.Fenced())
 				hold := testkit.Must(lock.Acquire(ctx))
 				ticket := ""
 				if op == "adopt" {

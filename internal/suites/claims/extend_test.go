@@ -10,6 +10,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestAnExtensionWithoutAReply(t *testing.T) {
@@ -103,7 +104,7 @@ func TestALockWhoseLeaseWasExtendedIsReleased(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb, admin := server.Client(t), server.Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver())
+	client := testkit.NewClient(t, rdb, tune.HandOver(100, time.Hour))
 	queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 	hold := testkit.Must(queue.Lock.Acquire(t.Context()))
 	require.NoError(t, hold.Extend(t.Context(), time.Hour))

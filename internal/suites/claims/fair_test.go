@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
@@ -24,7 +25,7 @@ func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
 	const n = 12
 	var clients [3]*rlock.Client
 	for i := range clients {
-		clients[i] = testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(time.Hour))
+		clients[i] = testkit.NewClient(t, server.Client(t), tune.PollInterval(time.Hour))
 	}
 	served := make(chan int, n)
 	var waiting []<-chan error
@@ -79,7 +80,7 @@ func TestAFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 
 func TestALeavingFairWaiterPassesTheWakeUpOn(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(time.Hour))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(time.Hour))
 	name := testkit.NewName()
 	holder := testkit.NewClient(t, f.Direct).NewFairLock(name)
 	require.NoError(t, holder.Lock(t.Context()))
@@ -87,7 +88,7 @@ func TestALeavingFairWaiterPassesTheWakeUpOn(t *testing.T) {
 	leaver := f.Client.NewFairLock(name)
 	leaving := testkit.Async(func() error { return leaver.Lock(ctx) })
 	testkit.Eventually(t, "it queues", func() bool { return len(testkit.Queued(t, f.Direct, holder)) == 1 })
-	next := testkit.NewClient(t, f.Server.Client(t), rlock.WithPollInterval(time.Hour)).NewFairLock(name)
+	next := testkit.NewClient(t, f.Server.Client(t), tune.PollInterval(time.Hour)).NewFairLock(name)
 	waiting := testkit.Async(func() error { return next.Lock(t.Context()) })
 	testkit.Eventually(t, "another queues behind", func() bool { return len(testkit.Queued(t, f.Direct, holder)) == 2 })
 	f.Proxy.Freeze() // the message that the lock is free does not reach the head
@@ -105,7 +106,7 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 	for what, queuedBefore := range map[string]bool{"the first request": false, "a later one": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(100*time.Millisecond))
+			f := testkit.NewFaulty(t, nil, tune.PollInterval(100*time.Millisecond))
 			name := testkit.NewName()
 			holder := testkit.NewClient(t, f.Direct).NewFairLock(name)
 			require.NoError(t, holder.Lock(t.Context()))
@@ -147,7 +148,7 @@ func TestADeadFairWaiterOfJavaIsEvicted(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		client := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithFairWait(10*time.Second))
+		client := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour), tune.FairWait(10*time.Second))
 		lock := client.NewFairLock(testkit.NewName())
 		require.NoError(t, rdb.RPush(t.Context(), testkit.Keys(lock)[1], testkit.Stranger).Err())
 		dead := float64(time.Now().Add(700 * time.Millisecond).UnixMilli())
@@ -184,7 +185,7 @@ func TestDeadFairWaitersAreEvictedWhileTheLockIsHeld(t *testing.T) {
 func TestALiveFairWaiterKeepsItsPositionHoweverLongItWaits(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithPollInterval(50*time.Millisecond), rlock.WithFairWait(10*time.Second))
+	client := testkit.NewClient(t, rdb, tune.PollInterval(50*time.Millisecond), tune.FairWait(10*time.Second))
 	holder := client.NewFairLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context()))
 	waiting := testkit.Async(func() error { return holder.Lock(t.Context()) })
@@ -305,7 +306,7 @@ func TestAFairWaiterLeavesTheQueueAfterALongOutage(t *testing.T) {
 func TestALongLeaseKeepsNoDeadFairWaiter(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, rlock.WithFairWait(10*time.Second))
+	client := testkit.NewClient(t, rdb, tune.FairWait(10*time.Second))
 	holder := client.NewFairLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(time.Hour)))
 	ctx, cancel := context.WithCancel(t.Context())

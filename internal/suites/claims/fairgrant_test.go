@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // awaitQueued waits until so many waiters are in the queue of a fair lock, and Redis would reach them all.
@@ -47,7 +48,7 @@ func TestAFairHandOffCostsTwoCommands(t *testing.T) {
 				first := testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), testkit.NewName())
 				clients := make([]*rlock.Client, processes)
 				for i := range clients {
-					clients[i] = testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+					clients[i] = testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 				}
 				run := func(turns int) {
 					require.NoError(t, first.Lock(t.Context()))
@@ -104,7 +105,7 @@ func costOfKilledFairProcesses(t *testing.T) time.Duration {
 		awaitQueued(t, rdb, holder, i+1)
 		children = append(children, child)
 	}
-	next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
+	next := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(holder.Name())
 	waiting := testkit.Async(func() error { return next.Lock(t.Context()) })
 	awaitQueued(t, rdb, holder, 4)
 	for _, child := range children {
@@ -138,7 +139,7 @@ func costOfAStoppedFairProcess(t *testing.T) time.Duration {
 	awaitQueued(t, rdb, holder, 1)
 	got := make(chan *rlock.Hold, 2)
 	for i := range 2 {
-		lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
+		lock := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(holder.Name())
 		go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 		awaitQueued(t, rdb, holder, i+2)
 	}
@@ -155,7 +156,7 @@ func TestAForceUnlockGivesAFairLockToTheFirstWaiter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	client := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+	client := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 	holder := client.NewFairLock(testkit.NewName())
 	hold := testkit.Must(holder.Acquire(t.Context(), rlock.Lease(testkit.Never)))
 	got := make(chan turn, 2)
@@ -187,7 +188,7 @@ func TestCutSubscriptionsOfFairWaitersCostLittle(t *testing.T) {
 			require.NoError(t, holder.Lock(t.Context(), rlock.Lease(testkit.Never)))
 			got := make(chan *rlock.Hold, 3)
 			for i := range 3 {
-				lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
+				lock := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(holder.Name())
 				go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 				awaitQueued(t, rdb, holder, i+1)
 			}
@@ -217,7 +218,7 @@ func behindTwoProcesses(t *testing.T) (
 		awaitQueued(t, rdb, holder, i+1)
 		children = append(children, child)
 	}
-	next = testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
+	next = testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(holder.Name())
 	waiting = testkit.Async(func() error { return next.Lock(t.Context()) })
 	awaitQueued(t, rdb, holder, 3)
 	return rdb, holder, children, next, waiting

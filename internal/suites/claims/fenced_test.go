@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // sorts has the kinds with tokens, and for each the kinds without tokens that an owner may hold instead.
@@ -96,9 +97,9 @@ func TestAFencedHandleDoesNotReenterAHoldWithoutAToken(t *testing.T) {
 func TestAFencedHandleThatWaitedForItsOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never))
+	client := testkit.NewClient(t, rdb, tune.PollInterval(testkit.Never))
 	holder := testkit.NewClient(t, rdb).NewLock(testkit.NewName())
-	bare, fenced := client.NewLock(holder.Name()), client.NewFencedLock(holder.Name())
+	bare, fenced := client.NewLock(holder.Name()), client.NewLock(holder.Name(), rlock.Fenced())
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, holder.Lock(t.Context()))
 	first := testkit.Async(func() error { return bare.Lock(ctx) })
@@ -117,16 +118,16 @@ func TestReadHoldsHaveNoToken(t *testing.T) {
 		t.Helper()
 		rw := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName(), rlock.Fenced())
 		ctx := rlock.WithOwner(t.Context())
-		read := testkit.Must(rw.ReadLock().Acquire(ctx))
+		read := testkit.Must(rw.Reader().Acquire(ctx))
 		require.Zero(t, read.Token())
-		require.ErrorIs(t, rw.WriteLock().Lock(ctx), rlock.ErrUpgrade)
+		require.ErrorIs(t, rw.Writer().Lock(ctx), rlock.ErrUpgrade)
 		require.NoError(t, read.Unlock(ctx))
 
-		write := testkit.Must(rw.WriteLock().Acquire(ctx))
+		write := testkit.Must(rw.Writer().Acquire(ctx))
 		require.Positive(t, write.Token())
-		read = testkit.Must(rw.ReadLock().Acquire(ctx))
+		read = testkit.Must(rw.Reader().Acquire(ctx))
 		require.Zero(t, read.Token(), "also under the owner's own write hold")
-		require.False(t, testkit.Must(rw.ReadLock().TryLock(t.Context())), "the writer excludes other readers")
+		require.False(t, testkit.Must(rw.Reader().TryLock(t.Context())), "the writer excludes other readers")
 		require.NoError(t, write.Unlock(ctx))
 		require.NoError(t, read.Unlock(ctx))
 	})
@@ -136,26 +137,44 @@ func TestFencedIsForLocksThatTokensCanOrder(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	client := testkit.NewClient(t, rdb)
-	err := client.NewSpinLock(testkit.NewName(), rlock.Fenced()).Lock(t.Context())
-	require.ErrorIs(t, err, rlock.ErrInvalidOption)
-	require.ErrorContains(t, err, "invalid option: Fenced is for plain, fair and read-write locks")
+	name, fenced, backoff := testkit.NewName(), rlock.Fenced(), rlock.Backoff(time.Millisecond, time.Second)
+	const misplaced = "invalid option: Fenced is for plain, fair and read-write locks"
+	for what, refused := range map[string]struct {
+		acquire func(context.Context, ...rlock.AcquireOption) error
+		text    string
+	}{
+		"spin":                {client.NewSpinLock(name, fenced).Lock, misplaced},
+		"spin, with delays":   {client.NewSpinLock(name, backoff, fenced).Lock, misplaced},
+		"plain, with delays":  {client.NewLock(name, fenced, backoff).Lock, "invalid option: Backoff is for spin locks"},
+		"semaphore":           {acquiring(client.NewSemaphore(name, rlock.Total(1), fenced)), misplaced},
+		"plain semaphore":     {client.NewPlainSemaphore(name, rlock.Total(1), fenced).Acquire, misplaced},
+		"plain, with permits": {client.NewLock(name, fenced, rlock.Permits(1)).Lock, "invalid option: "},
+	} {
+		err := refused.acquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
+		require.ErrorContains(t, err, refused.text, what)
+	}
 	require.Empty(t, rdb.Keys(t.Context(), "*").Val())
 
-	name := testkit.NewName()
 	for what, lock := range map[string]*rlock.Lock{
-		"an option":                  client.NewLock(name, rlock.Fenced()),
-		"the same option twice":      client.NewLock(name, rlock.Fenced(), rlock.Fenced()),
-		"the constructor":            client.NewFencedLock(name),
-		"the constructor and option": client.NewFencedLock(name, rlock.Fenced()),
-		"with another option":        client.NewLock(name, rlock.NonReentrant(), rlock.Fenced()),
-		"fair, twice":                client.NewFairLock(testkit.NewName(), rlock.Fenced(), rlock.Fenced()),
-		"write, twice":               client.NewRWLock(testkit.NewName(), rlock.Fenced(), rlock.Fenced()).WriteLock(),
+		"an option":             client.NewLock(name, rlock.Fenced()),
+		"the same option twice": client.NewLock(name, rlock.Fenced(), rlock.Fenced()),
+		"with another option":   client.NewLock(name, rlock.NonReentrant(), rlock.Fenced()),
+		"fair, twice":           client.NewFairLock(testkit.NewName(), rlock.Fenced(), rlock.Fenced()),
+		"write, twice":          client.NewRWLock(testkit.NewName(), rlock.Fenced(), rlock.Fenced()).Writer(),
 	} {
 		require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) error {
 			_, err := rdb.Get(ctx, tokenKey(t, lock)).Int64()
 			require.NoError(t, err, what)
 			return nil
 		}), what)
+	}
+}
+
+func acquiring(s *rlock.Semaphore) func(context.Context, ...rlock.AcquireOption) error {
+	return func(ctx context.Context, opts ...rlock.AcquireOption) error {
+		_, err := s.Acquire(ctx, opts...)
+		return err
 	}
 }
 
@@ -194,7 +213,7 @@ func TestTheSecondSortOfHandleIsLoggedOnce(t *testing.T) {
 	option, log := testkit.Recording()
 	rw := testkit.NewClient(t, rdb, option).NewRWLock(testkit.NewName(), rlock.Fenced())
 	for range 3 {
-		for _, side := range []*rlock.Lock{rw.WriteLock(), rw.ReadLock()} {
+		for _, side := range []*rlock.Lock{rw.Writer(), rw.Reader()} {
 			require.NoError(t, side.Do(t.Context(), func(context.Context) error { return nil }))
 		}
 	}

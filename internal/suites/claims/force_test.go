@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestForceUnlockFromFreesOnlyTheseHolders of every kind: the next holder keeps its lock, and a waiter is woken.
@@ -35,10 +36,10 @@ func TestForceUnlockFromFreesOnlyTheseHolders(t *testing.T) {
 				require.False(t, testkit.Must(asked.ForceUnlockFrom(t.Context(), shown...)), "another owner holds it")
 				require.NoError(t, second.Extend(t.Context(), time.Minute), "it still does")
 
-				rival := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour))
+				rival := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour))
 				writes := testkit.MakeLock(kind, rival, lock.Name())
 				if kind == "read" {
-					writes = rival.NewRWLock(lock.Name()).WriteLock()
+					writes = rival.NewRWLock(lock.Name()).Writer()
 				}
 				waiting := testkit.Async(func() error {
 					return writes.Do(t.Context(), func(context.Context) error { return nil })
@@ -59,16 +60,16 @@ func TestForceUnlockFromReaders(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		lock := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName())
-		leaves := testkit.Must(lock.ReadLock().Acquire(t.Context()))
-		stays := testkit.Must(lock.ReadLock().Acquire(t.Context()))
-		shown := holders(t, lock.WriteLock())
+		leaves := testkit.Must(lock.Reader().Acquire(t.Context()))
+		stays := testkit.Must(lock.Reader().Acquire(t.Context()))
+		shown := holders(t, lock.Writer())
 		require.Len(t, shown, 2)
 		for _, some := range shown {
-			require.False(t, testkit.Must(lock.ReadLock().ForceUnlockFrom(t.Context(), some)))
+			require.False(t, testkit.Must(lock.Reader().ForceUnlockFrom(t.Context(), some)))
 		}
-		require.False(t, testkit.Must(lock.WriteLock().ForceUnlockFrom(t.Context(), shown...)), "nobody writes")
+		require.False(t, testkit.Must(lock.Writer().ForceUnlockFrom(t.Context(), shown...)), "nobody writes")
 		require.NoError(t, leaves.Unlock(t.Context()))
-		require.True(t, testkit.Must(lock.ReadLock().ForceUnlockFrom(t.Context(), shown...)))
+		require.True(t, testkit.Must(lock.Reader().ForceUnlockFrom(t.Context(), shown...)))
 		require.ErrorIs(t, stays.Unlock(t.Context()), rlock.ErrLost)
 	})
 }

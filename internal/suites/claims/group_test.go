@@ -2,7 +2,6 @@ package claims
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // These tests cover the particularities of groups. The conformance suite covers the guarantees that groups share with all locks.
@@ -23,23 +24,19 @@ func TestInvalidGroupsAreRefused(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	good := client.NewLock(testkit.NewName())
 	var none *rlock.Lock
-	var noMulti *rlock.MultiLock
-	var noRed *rlock.RedLock
-	for what, lock := range map[string]rlock.Locker{
+	for what, lock := range map[string]handles.Any{
 		"no lock":               rlock.NewMultiLock(),
 		"nil":                   rlock.NewMultiLock(good, nil),
 		"a nil lock":            rlock.NewMultiLock(none, good),
 		"a zero lock":           rlock.NewMultiLock(good, &rlock.Lock{}),
-		"a nil multi lock":      rlock.NewMultiLock(good, noMulti),
-		"an empty group":        rlock.NewRedLock(good, rlock.NewMultiLock()),
 		"no lock for red":       rlock.NewRedLock(),
 		"nil for red":           rlock.NewRedLock(nil),
 		"one lock twice in red": rlock.NewRedLock(good, client.NewLock(good.Name())),
-		"a nil group":           noMulti,
-		"a nil red lock":        noRed,
+		"a nil group":           (*rlock.MultiLock)(nil),
+		"a nil red lock":        (*rlock.RedLock)(nil),
 		"a zero group":          &rlock.MultiLock{},
-		"a side of a nil RW":    (*rlock.RWLock)(nil).ReadLock(),
-		"a side of a zero RW":   (&rlock.RWLock{}).WriteLock(),
+		"a side of a nil RW":    (*rlock.RWLock)(nil).Reader(),
+		"a side of a zero RW":   (&rlock.RWLock{}).Writer(),
 		"a nil lock option":     client.NewLock(testkit.NewName(), nil),
 		"a nil spin option":     client.NewSpinLock(testkit.NewName(), rlock.NonReentrant(), nil),
 		"no spin option":        client.NewSpinLock(testkit.NewName(), rlock.LockOption(nil)),
@@ -48,16 +45,18 @@ func TestInvalidGroupsAreRefused(t *testing.T) {
 		"an endless backoff":    client.NewSpinLock(testkit.NewName(), rlock.Backoff(time.Second, 2*time.Hour)),
 	} {
 		ctx := t.Context()
-		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption, what)
-		require.ErrorIs(t, testkit.Second(lock.TryLock(ctx)), rlock.ErrInvalidOption, what)
-		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrInvalidOption, what)
 		require.ErrorIs(t, testkit.Second(lock.Acquire(ctx)), rlock.ErrInvalidOption, what)
 		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx)), rlock.ErrInvalidOption, what)
 		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }), rlock.ErrInvalidOption, what)
+		if lock, ok := lock.(*rlock.Lock); ok {
+			require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption, what)
+			require.ErrorIs(t, testkit.Second(lock.TryLock(ctx)), rlock.ErrInvalidOption, what)
+			require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrInvalidOption, what)
+		}
 	}
 	bad := rlock.NewMultiLock(good, client.NewLock(""))
-	require.ErrorIs(t, bad.Lock(t.Context()), rlock.ErrInvalidName)
-	require.ErrorIs(t, rlock.NewMultiLock(good).Lock(t.Context(), rlock.Lease(-1)), rlock.ErrInvalidOption)
+	require.ErrorIs(t, testkit.Second(bad.Acquire(t.Context())), rlock.ErrInvalidName)
+	require.ErrorIs(t, testkit.Second(rlock.NewMultiLock(good).Acquire(t.Context(), rlock.Lease(-1))), rlock.ErrInvalidOption)
 	require.False(t, testkit.Must(good.IsLocked(t.Context())), "nothing was sent for the good one")
 }
 
@@ -69,7 +68,7 @@ func TestGroupsInOppositeOrdersDoNotBlockEachOther(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, names := range [][]int{{0, 1}, {1, 0}, {1, 2}, {2, 1, 0}, {2, 0}} {
 		client := testkit.NewClient(t, server.Client(t))
-		var locks []rlock.Locker
+		var locks []*rlock.Lock
 		for _, n := range names {
 			locks = append(locks, client.NewLock([]string{a, b, c}[n]))
 		}
@@ -105,33 +104,39 @@ func TestAMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 		group := rlock.NewMultiLock(free, taken)
 		holder := others.NewLock(taken.Name())
 		require.NoError(t, holder.Lock(t.Context()))
-		require.False(t, testkit.Must(group.TryLock(t.Context())))
+		require.ErrorIs(t, testkit.Second(group.TryAcquire(t.Context())), rlock.ErrNotAcquired)
 		require.False(t, testkit.Must(free.IsLocked(t.Context())), "a refused attempt leaves nothing")
-		waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+		var hold *rlock.Hold
+		waiting := testkit.Async(func() (err error) {
+			hold, err = group.Acquire(t.Context())
+			return err
+		})
 		testkit.Eventually(t, "it waits for the member that is held", func() bool { return testkit.Waiting(taken) == 1 })
 		testkit.Eventually(t, "it holds no other member", func() bool { return !testkit.Must(free.IsLocked(t.Context())) })
 		require.NoError(t, holder.Unlock(t.Context()))
 		require.NoError(t, testkit.Within(t, "it acquires all members", waiting))
 		require.True(t, testkit.Must(free.IsLocked(t.Context())))
 		require.True(t, testkit.Must(taken.IsLocked(t.Context())))
-		require.NoError(t, group.Unlock(t.Context()))
+		require.NoError(t, hold.Unlock(t.Context()))
 	})
 }
 
 func TestAWaitingMultiLockDoesNotPoll(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
-	var members []rlock.Locker
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
+	var members []*rlock.Lock
 	for range 4 {
 		members = append(members, f.Client.NewLock(testkit.NewName()))
 	}
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	group := rlock.NewMultiLock(append(members, f.Lock)...)
-	waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+	var hold *rlock.Hold
+	waiting := testkit.Async(func() (err error) {
+		hold, err = group.Acquire(t.Context())
+		return err
+	})
 	testkit.Eventually(t, "it waits for the member that is held, and holds no other", func() bool {
-		return testkit.Rests(f.Lock) && !slices.ContainsFunc(members, func(m rlock.Locker) bool {
-			return testkit.Must(m.(*rlock.Lock).IsLocked(t.Context()))
-		})
+		return testkit.Rests(f.Lock) && !slices.ContainsFunc(members, func(m *rlock.Lock) bool { return testkit.Must(m.IsLocked(t.Context())) })
 	})
 	asked := f.Proxy.Count(testkit.Runs("acquire"))
 	testkit.Stays(t, "it asks at most once more, after it subscribed", func() bool {
@@ -139,7 +144,7 @@ func TestAWaitingMultiLockDoesNotPoll(t *testing.T) {
 	})
 	require.NoError(t, f.Other.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "it is woken", waiting))
-	require.NoError(t, group.Unlock(t.Context()))
+	require.NoError(t, hold.Unlock(t.Context()))
 }
 
 func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
@@ -149,10 +154,9 @@ func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
 	two := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: dead.Addr, MaxRetries: -1}), rlock.WithCommandTimeout(time.Second))
 	a, b := one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())
 	group := rlock.NewMultiLock(a, b)
-	require.NoError(t, group.Lock(t.Context()))
-	require.NoError(t, group.Unlock(t.Context()))
+	require.NoError(t, testkit.Must(group.Acquire(t.Context())).Unlock(t.Context()))
 	dead.Kill()
-	err := testkit.Second(group.TryLock(t.Context()))
+	err := testkit.Second(group.TryAcquire(t.Context()))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis could not say")
 	require.ErrorContains(t, err, b.Name())
@@ -160,20 +164,23 @@ func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	err = group.Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, testkit.Second(group.Acquire(ctx)), context.DeadlineExceeded)
 	testkit.Eventually(t, "the acquired member is free again", func() bool { return !testkit.Must(a.IsLocked(t.Context())) })
 
-	waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+	var hold *rlock.Hold
+	waiting := testkit.Async(func() (err error) {
+		hold, err = group.Acquire(t.Context())
+		return err
+	})
 	testkit.Eventually(t, "it waits for the dead member", func() bool { return testkit.Waiting(b) == 1 })
 	dead.Run()
 	require.NoError(t, testkit.Within(t, "it acquires once the member is back", waiting))
 	dead.Kill()
-	err = group.Unlock(t.Context())
+	err = hold.Unlock(t.Context())
 	require.Error(t, err, "the dead member cannot be unlocked")
 	require.ErrorContains(t, err, b.Name())
 	require.False(t, testkit.Must(a.IsLocked(t.Context())), "the other member is unlocked")
-	require.ErrorIs(t, group.Unlock(t.Context()), rlock.ErrNotHeld)
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrNotHeld)
 	dead.Run()
 }
 
@@ -186,10 +193,10 @@ func TestAGroupReturnsWhenItsContextEndsWhileItsReleaseHangs(t *testing.T) {
 	group := rlock.NewMultiLock(f.Lock, f.Client.NewLock(taken))
 	held := f.Proxy.HoldRequest(1, testkit.Runs("release"))
 	ctx, cancel := context.WithCancel(t.Context())
-	locking := testkit.Async(func() error { return group.Lock(ctx) })
+	locking := testkit.Async(func() error { return testkit.Second(group.Acquire(ctx)) })
 	testkit.Within(t, "it releases its acquired member", held.Met())
 	cancel()
-	require.ErrorIs(t, testkit.Within(t, "Lock returns", locking), context.Canceled)
+	require.ErrorIs(t, testkit.Within(t, "Acquire returns", locking), context.Canceled)
 	held.Release()
 	testkit.Eventually(t, "the release completes in the background", func() bool { return f.Count() == "0" })
 }
@@ -198,7 +205,7 @@ func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
-	a, b := client.NewLock(testkit.NewName()), client.NewFencedLock(testkit.NewName())
+	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName(), rlock.Fenced())
 	group := rlock.NewMultiLock(a, b)
 	hold, err := group.Acquire(t.Context())
 	require.NoError(t, err)
@@ -226,28 +233,25 @@ func TestAMultiLockTakesEachLockOnce(t *testing.T) {
 	name := testkit.NewName()
 	a, b := client.NewLock(name+"a"), client.NewLock(name+"b")
 	rw := client.NewRWLock(name + "rw")
-	group := rlock.NewMultiLock(b, rw.ReadLock(), rlock.NewMultiLock(a, b), client.NewLock(a.Name()), rw.WriteLock())
+	group := rlock.NewMultiLock(b, rw.Reader(), a, b, client.NewLock(a.Name()), rw.Writer())
 	ctx := rlock.WithOwner(t.Context())
-	require.NoError(t, group.Lock(ctx))
-	for _, l := range []*rlock.Lock{a, b, rw.ReadLock(), rw.WriteLock()} {
+	hold := testkit.Must(group.Acquire(ctx))
+	for _, l := range []*rlock.Lock{a, b, rw.Reader(), rw.Writer()} {
 		n, err := l.HoldCount(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	}
-	same := rlock.NewMultiLock(rw.WriteLock(), b, a, rw.ReadLock())
-	require.NoError(t, same.Unlock(ctx), "neither the order nor the handle matters")
-	require.ErrorIs(t, group.Unlock(ctx), rlock.ErrNotHeld)
+	require.NoError(t, hold.Unlock(ctx))
 	require.False(t, testkit.Must(a.IsLocked(t.Context())))
-	require.False(t, testkit.Must(rw.WriteLock().IsLocked(t.Context())))
+	require.False(t, testkit.Must(rw.Writer().IsLocked(t.Context())))
 }
 
 func TestAMultiLockOfAllKinds(t *testing.T) {
 	t.Parallel()
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	n := testkit.NewName()
-	red := rlock.NewRedLock(client.NewLock(n+"r1"), client.NewLock(n+"r2"), client.NewLock(n+"r3"))
-	group := rlock.NewMultiLock(client.NewFairLock(n+"fair"), client.NewSpinLock(n+"spin"), red,
-		client.NewRWLock(n+"rw").ReadLock(), client.NewFencedLock(n+"fenced"))
+	fair := client.NewFairLock(n + "fair")
+	group := rlock.NewMultiLock(fair, client.NewSpinLock(n+"spin"), client.NewRWLock(n+"rw").Reader(), client.NewLock(n+"fenced", rlock.Fenced()))
 	var inside sync.Mutex
 	var wg sync.WaitGroup
 	for range 4 {
@@ -258,7 +262,7 @@ func TestAMultiLockOfAllKinds(t *testing.T) {
 						t.Error("two are inside")
 					}
 					defer inside.Unlock()
-					return red.Do(ctx, func(context.Context) error { return nil }, rlock.Wait(0)) // re-enters
+					return fair.Do(ctx, func(context.Context) error { return nil }, rlock.Wait(0)) // re-enters
 				})
 				if err != nil {
 					t.Error(err)
@@ -276,14 +280,14 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
 	group := rlock.NewMultiLock(a, b)
 	require.NoError(t, a.Do(t.Context(), func(ctx context.Context) error {
-		require.True(t, testkit.Must(group.TryLock(ctx)), "the owner holds a member")
-		return group.Unlock(ctx)
+		hold, err := group.TryAcquire(ctx)
+		require.NoError(t, err, "the owner holds a member")
+		return hold.Unlock(ctx)
 	}))
 	require.NoError(t, group.Do(t.Context(), func(ctx context.Context) error {
 		require.True(t, testkit.Must(b.TryLock(ctx)))
 		require.NoError(t, b.Unlock(ctx))
-		require.True(t, testkit.Must(group.TryLock(ctx)))
-		require.NoError(t, group.Unlock(ctx))
+		require.NoError(t, testkit.Must(group.TryAcquire(ctx)).Unlock(ctx))
 		another := client.NewLock(testkit.NewName())
 		require.True(t, testkit.Must(another.TryLock(ctx)))
 		require.False(t, testkit.Must(another.TryLock(ctx)), "the group's context is no owner of other locks")
@@ -293,30 +297,12 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 	require.False(t, testkit.Must(b.IsLocked(t.Context())))
 }
 
-func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
-	t.Parallel()
-	logger, log := testkit.Recording()
-	client := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(1500*time.Millisecond))
-	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
-	func() {
-		hold, err := rlock.NewMultiLock(a, b).Acquire(t.Context())
-		require.NoError(t, err)
-		_ = hold.Context()
-		require.NoError(t, hold.Err())
-	}()
-	testkit.Eventually(t, "the leak is logged", func() bool { runtime.GC(); return log.Contains("dropped") })
-	testkit.Eventually(t, "both are free after their lease", func() bool {
-		return !testkit.Must(a.IsLocked(t.Context())) && !testkit.Must(b.IsLocked(t.Context()))
-	})
-	testkit.Eventually(t, "nothing is left", func() bool { return testkit.Remains(client) == 0 })
-}
-
 func TestAGroupOfAClosedClient(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	one, two := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
-	groups := func() []rlock.Locker {
-		return []rlock.Locker{
+	groups := func() []handles.Any {
+		return []handles.Any{
 			rlock.NewMultiLock(one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())),
 			rlock.NewRedLock(one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())),
 		}
@@ -334,7 +320,7 @@ func TestAGroupOfAClosedClient(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()), "unlocks work after Close")
 	}
 	for _, group := range groups() {
-		err := group.Lock(t.Context())
+		_, err := group.Acquire(t.Context())
 		require.ErrorIs(t, err, rlock.ErrClosed)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 	}

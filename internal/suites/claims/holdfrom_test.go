@@ -11,19 +11,20 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // This file tests the holds that contexts carry. The conformance suite has the claims for every kind.
 
 // carries reports whether a context carries a hold of a lock or a group.
-func carries(ctx context.Context, of rlock.Acquirer) bool {
-	_, ok := rlock.HoldFrom(ctx, of)
+func carries(ctx context.Context, of handles.Any) bool {
+	_, ok := handles.HoldFrom(ctx, of)
 	return ok
 }
 
 // deadlineOf returns the deadline of the hold that a context carries, or the zero time if it carries none.
-func deadlineOf(ctx context.Context, of rlock.Acquirer) time.Time {
-	hold, _ := rlock.HoldFrom(ctx, of)
+func deadlineOf(ctx context.Context, of handles.Any) time.Time {
+	hold, _ := handles.HoldFrom(ctx, of)
 	return hold.Deadline()
 }
 
@@ -32,19 +33,19 @@ func TestHoldFromKnowsTheSidesOfAReadWriteLock(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		rw := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName())
-		write, err := rw.WriteLock().Acquire(t.Context(), rlock.Lease(20*time.Minute))
+		write, err := rw.Writer().Acquire(t.Context(), rlock.Lease(20*time.Minute))
 		require.NoError(t, err)
-		require.False(t, carries(write.Context(), rw.ReadLock()), "the owner writes, and does not read")
-		read, err := rw.ReadLock().Acquire(write.Context(), rlock.Lease(10*time.Minute))
+		require.False(t, carries(write.Context(), rw.Reader()), "the owner writes, and does not read")
+		read, err := rw.Reader().Acquire(write.Context(), rlock.Lease(10*time.Minute))
 		require.NoError(t, err)
-		require.Equal(t, read.Deadline(), deadlineOf(read.Context(), rw.ReadLock()))
-		require.Equal(t, write.Deadline(), deadlineOf(read.Context(), rw.WriteLock()), "the read hold does not hide the write hold")
-		require.False(t, carries(write.Context(), rw.ReadLock()), "only the context of the read hold carries it")
-		again, err := rw.WriteLock().TryAcquire(read.Context())
+		require.Equal(t, read.Deadline(), deadlineOf(read.Context(), rw.Reader()))
+		require.Equal(t, write.Deadline(), deadlineOf(read.Context(), rw.Writer()), "the read hold does not hide the write hold")
+		require.False(t, carries(write.Context(), rw.Reader()), "only the context of the read hold carries it")
+		again, err := rw.Writer().TryAcquire(read.Context())
 		require.NoError(t, err, "it re-enters from within the read hold")
-		require.Equal(t, read.Deadline(), deadlineOf(again.Context(), rw.ReadLock()))
+		require.Equal(t, read.Deadline(), deadlineOf(again.Context(), rw.Reader()))
 		require.NoError(t, again.Unlock(t.Context()))
-		nearest, _ := rlock.HoldFrom(again.Context(), rw.WriteLock())
+		nearest, _ := rlock.HoldFrom(again.Context(), rw.Writer())
 		require.NoError(t, nearest.Err(), "the hold of the re-entry is over, and the one outside it is not (M.11)")
 		require.NoError(t, write.Err())
 		require.NoError(t, read.Unlock(t.Context()))
@@ -52,22 +53,19 @@ func TestHoldFromKnowsTheSidesOfAReadWriteLock(t *testing.T) {
 	})
 }
 
-// The members of a multi lock are held as if each had been taken by itself. A red lock may be held without any one of its
-// members.
+// The members of a multi lock are held as if each had been taken by itself.
 func TestHoldFromFindsTheMembersOfAMultiLock(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Hour))
-		fenced, plain := client.NewFencedLock(testkit.NewName()), other.NewLock(testkit.NewName())
-		a, b, c := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
-		red := rlock.NewRedLock(a, b, c)
-		multi := rlock.NewMultiLock(fenced, plain, red)
+		fenced, plain := client.NewLock(testkit.NewName(), rlock.Fenced()), other.NewLock(testkit.NewName())
+		multi := rlock.NewMultiLock(fenced, plain)
 		hold, err := multi.Acquire(t.Context())
 		require.NoError(t, err)
 		ctx := hold.Context()
 
-		group, ok := rlock.HoldFrom(ctx, rlock.NewMultiLock(red, plain, fenced))
+		group, ok := rlock.HoldFrom(ctx, rlock.NewMultiLock(plain, fenced))
 		require.True(t, ok, "any handle on the same members")
 		require.Zero(t, group.Token())
 		one, ok := rlock.HoldFrom(ctx, fenced)
@@ -75,13 +73,9 @@ func TestHoldFromFindsTheMembersOfAMultiLock(t *testing.T) {
 		require.NotZero(t, one.Token(), "the member's own token")
 		require.Greater(t, time.Until(deadlineOf(ctx, plain)), 50*time.Minute, "the member's own deadline")
 		require.Less(t, time.Until(group.Deadline()), time.Minute)
-		require.True(t, carries(ctx, red))
-		for what, none := range map[string]rlock.Acquirer{
-			"a member of the red lock":    b,
-			"some of the members":         rlock.NewMultiLock(fenced, plain),
-			"the same locks, another way": rlock.NewMultiLock(fenced, plain, a, b, c),
-			"another majority":            rlock.NewRedLock(a, b),
-			"more locks":                  rlock.NewMultiLock(fenced, plain, red, client.NewLock(testkit.NewName())),
+		for what, none := range map[string]handles.Any{
+			"some of the members": rlock.NewMultiLock(fenced),
+			"more locks":          rlock.NewMultiLock(fenced, plain, client.NewLock(testkit.NewName())),
 		} {
 			require.False(t, carries(ctx, none), what)
 		}
@@ -134,20 +128,20 @@ func TestHoldFromNothing(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	run := func(context.Context) error { return nil }
 	require.NoError(t, client.NewLock(testkit.NewName()).Do(t.Context(), func(ctx context.Context) error {
-		for what, none := range map[string]rlock.Acquirer{
+		for what, none := range map[string]handles.Any{
 			"nil":              nil,
 			"a nil lock":       (*rlock.Lock)(nil),
 			"a zero lock":      &rlock.Lock{},
 			"a nil multi lock": (*rlock.MultiLock)(nil),
 			"a zero red lock":  &rlock.RedLock{},
 			"no locks":         rlock.NewMultiLock(),
-			"a nil side":       (*rlock.RWLock)(nil).ReadLock(),
+			"a nil side":       (*rlock.RWLock)(nil).Reader(),
 		} {
-			hold, ok := rlock.HoldFrom(ctx, none)
+			hold, ok := handles.HoldFrom(ctx, none)
 			require.False(t, ok, what)
 			require.Nil(t, hold, what)
 			require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrNotHeld, what)
-			value, err := rlock.DoValue(ctx, none, func(context.Context) (int, error) { return 1, nil })
+			value, err := handles.DoValue(ctx, none, func(context.Context) (int, error) { return 1, nil })
 			require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
 			require.Zero(t, value)
 			if none != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // watcher is a hook that counts commands, as telemetry does.
@@ -106,7 +107,7 @@ func TestHooksSeeEveryCommand(t *testing.T) {
 	connect.NeedsGoRedis(t)
 	for _, timeout := range []time.Duration{3 * time.Second, 30 * time.Second, -1} {
 		for what, opts := range map[string][]rlock.Option{
-			"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
+			"alone": {rlock.WithoutAutoPipeline()}, "gathered": {tune.Crowd(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
 		} {
 			t.Run(fmt.Sprintf("%s/ReadTimeout %v", what, timeout), func(t *testing.T) {
 				t.Parallel()
@@ -133,7 +134,7 @@ func TestHooksOfAClusterSeeEveryCommand(t *testing.T) { // the subtests share a 
 	connect.NeedsGoRedis(t)
 	cluster := redistest.StartCluster(t)
 	for what, opts := range map[string][]rlock.Option{
-		"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
+		"alone": {rlock.WithoutAutoPipeline()}, "gathered": {tune.Crowd(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := testkit.NewName()

@@ -107,28 +107,28 @@ func TestInspectShowsBothSides(t *testing.T) {
 		t.Helper()
 		client := testkit.NewClient(t, rdb)
 		rw := client.NewRWLock(testkit.NewName())
-		name := rw.ReadLock().Name()
+		name := rw.Reader().Name()
 		ctx := rlock.WithOwner(t.Context())
-		require.NoError(t, rw.WriteLock().Lock(ctx))
-		require.NoError(t, rw.ReadLock().Lock(ctx))
-		for _, side := range []*rlock.Lock{rw.ReadLock(), rw.WriteLock()} {
+		require.NoError(t, rw.Writer().Lock(ctx))
+		require.NoError(t, rw.Reader().Lock(ctx))
+		for _, side := range []*rlock.Lock{rw.Reader(), rw.Writer()} {
 			info := testkit.Must(side.Inspect(t.Context()))
 			require.Equal(t, 2, info.HolderCount)
 			modes := []string{info.Holders[0].Mode, info.Holders[1].Mode}
 			slices.Sort(modes)
 			require.Equal(t, []string{"read", "write"}, modes)
 		}
-		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.NoError(t, rw.Writer().Unlock(ctx))
 
 		// A reader without a key of its own has died: Redisson leaves the field.
 		require.NoError(t, rdb.HSet(t.Context(), name, "0f0e0d0c-0b0a-4908-8706-050403020100:7", 1).Err())
-		info := testkit.Must(rw.ReadLock().Inspect(t.Context()))
+		info := testkit.Must(rw.Reader().Inspect(t.Context()))
 		require.Equal(t, 2, info.HolderCount)
 		for _, h := range info.Holders {
 			require.Equal(t, h.Client != client.ID(), h.Expired)
 			require.Equal(t, h.Expired, h.Lease == 0)
 		}
-		require.NoError(t, rw.ReadLock().Unlock(ctx))
+		require.NoError(t, rw.Reader().Unlock(ctx))
 	})
 }
 
@@ -160,9 +160,9 @@ func TestInspectIsBounded(t *testing.T) {
 		fair, rw := client.NewFairLock(testkit.NewName()), client.NewRWLock(testkit.NewName())
 		plain := client.NewLock(testkit.NewName())
 		pipe := rdb.Pipeline()
-		pipe.HSet(ctx, rw.ReadLock().Name(), "mode", "read")
+		pipe.HSet(ctx, rw.Reader().Name(), "mode", "read")
 		for i := range many {
-			pipe.HSet(ctx, rw.ReadLock().Name(), fmt.Sprintf("client:%d", i), 1)
+			pipe.HSet(ctx, rw.Reader().Name(), fmt.Sprintf("client:%d", i), 1)
 			pipe.RPush(ctx, "redisson_lock_queue:{"+fair.Name()+"}", fmt.Sprintf("client:%d", i))
 			pipe.ZAdd(ctx, "redisson_unlock_latch:{"+plain.Name()+"}:waiters", redis.Z{Score: float64(i + 1), Member: fmt.Sprintf("client:%d|3000", i)})
 		}
@@ -172,7 +172,7 @@ func TestInspectIsBounded(t *testing.T) {
 		}
 		_, err := pipe.Exec(ctx)
 		require.NoError(t, err)
-		info := testkit.Must(rw.ReadLock().Inspect(ctx))
+		info := testkit.Must(rw.Reader().Inspect(ctx))
 		require.Equal(t, many, info.HolderCount)
 		require.Len(t, info.Holders, 100)
 		for _, lock := range []*rlock.Lock{fair, plain} {
@@ -212,7 +212,7 @@ func TestInspectOnACluster(t *testing.T) {
 	rdb := redistest.StartCluster(t).Client(t)
 	client := testkit.NewClient(t, rdb)
 	for i := range 8 {
-		lock := client.NewFencedLock(fmt.Sprintf("%s{%d}", testkit.NewName(), i))
+		lock := client.NewLock(fmt.Sprintf("%s{%d}", testkit.NewName(), i), rlock.Fenced())
 		require.NoError(t, lock.Lock(t.Context()))
 		info := testkit.Must(lock.Inspect(t.Context()))
 		require.Equal(t, client.ID(), info.Holders[0].Client)

@@ -150,19 +150,15 @@ func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
 	rdb, admin := server.Client(t), server.Client(t)
 	client := testkit.NewClient(t, rdb)
 	for kind, newLock := range map[string]func(string, ...rlock.LockOption) *rlock.Lock{
-		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
-		"spin": func(name string, opts ...rlock.LockOption) *rlock.Lock {
-			all := make([]rlock.SpinOption, len(opts))
-			for i, opt := range opts {
-				all[i] = opt
-			}
-			return client.NewSpinLock(name, all...)
+		"lock": client.NewLock, "fair": client.NewFairLock, "spin": client.NewSpinLock,
+		"fenced": func(name string, opts ...rlock.LockOption) *rlock.Lock {
+			return client.NewLock(name, append(opts, rlock.Fenced())...)
 		},
 		"read": func(name string, opts ...rlock.LockOption) *rlock.Lock {
-			return client.NewRWLock(name, opts...).ReadLock()
+			return client.NewRWLock(name, opts...).Reader()
 		},
 		"write": func(name string, opts ...rlock.LockOption) *rlock.Lock {
-			return client.NewRWLock(name, opts...).WriteLock()
+			return client.NewRWLock(name, opts...).Writer()
 		},
 	} {
 		lock := newLock(testkit.NewName(), rlock.NonReentrant())

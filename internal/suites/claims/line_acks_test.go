@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // withReplica starts a server with a replica that has caught up.
@@ -65,7 +66,7 @@ func TestClientsWithAndWithoutReplicaAcksTakeTurns(t *testing.T) {
 			var wg sync.WaitGroup
 			passed := redistest.Stopwatch(t)
 			for i := range 4 {
-				opts := []rlock.Option{rlock.WithPollInterval(testkit.Never)}
+				opts := []rlock.Option{tune.PollInterval(testkit.Never)}
 				if i%2 == 0 {
 					opts = append(opts, rlock.WithReplicaAcks(1, time.Second))
 				}

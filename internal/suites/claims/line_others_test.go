@@ -14,6 +14,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // TestTheLineBesideRedisson has a process that knows of no line wait and release as Redisson does.
@@ -117,8 +119,8 @@ type lonelyWaiter struct {
 
 func newLonelyWaiter(t *testing.T, server *redistest.Server, rdb redis.UniversalClient, name string) *lonelyWaiter {
 	t.Helper()
-	seen, observe := testkit.Observe(t)
-	lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never), observe).NewLock(name)
+	seen, observing := testkit.Observe(t)
+	lock := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never), observing).NewLock(name)
 	return &lonelyWaiter{rdb, lock, testkit.Async(func() error { return lock.Lock(t.Context()) }), seen}
 }
 
@@ -141,7 +143,7 @@ func (w *lonelyWaiter) watchesSince(t *testing.T, left time.Time, within time.Du
 	if host.Virtual {
 		require.Less(t, time.Since(released), 10*time.Millisecond)
 	}
-	require.Equal(t, rlock.HandOverRemote, w.seen.Last().End.HandOver, "it has not found the lock by a poll")
+	require.Equal(t, observe.ViaRemote, w.seen.Last().End.Via, "it has not found the lock by a poll")
 	require.NoError(t, w.lock.Unlock(t.Context()))
 }
 
@@ -201,7 +203,7 @@ func TestAPublicReleaseThatNobodyTakesUpIsFollowedUp(t *testing.T) {
 	name := testkit.NewName()
 	var locks []*rlock.Lock
 	for range clients {
-		locks = append(locks, testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(name))
+		locks = append(locks, testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewLock(name))
 	}
 	deaf := server.Client(t).Subscribe(t.Context(), testkit.Channel(locks[0]))
 	defer func() { _ = deaf.Close() }()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestEveryKindOfReleaseServesTheLine has a waiter of each kind behind a holder of each kind that excludes it. No poll wakes it.
@@ -33,7 +34,7 @@ func TestEveryKindOfReleaseServesTheLine(t *testing.T) {
 			rdb := server.Client(t)
 			holder := testkit.MakeLock(kinds[0], testkit.NewClient(t, server.Client(t)), name)
 			hold := testkit.Must(holder.Acquire(t.Context(), rlock.Lease(testkit.Never)))
-			waiter := testkit.MakeLock(kinds[1], testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)), name)
+			waiter := testkit.MakeLock(kinds[1], testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)), name)
 			got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
 			if strings.Contains(kinds[1], "fair") {
 				awaitQueued(t, rdb, waiter, 1)
@@ -56,21 +57,21 @@ func TestADowngradeLeavesTheLineToTheReaders(t *testing.T) {
 	server, name := redistest.Start(t), testkit.NewName()
 	rdb := server.Client(t)
 	open := func() *rlock.RWLock {
-		return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewRWLock(name)
+		return testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewRWLock(name)
 	}
 	first, second, third := open(), open(), open()
 	owner := rlock.WithOwner(t.Context())
-	require.NoError(t, first.WriteLock().Lock(owner))
-	require.NoError(t, first.ReadLock().Lock(owner))
-	writing := testkit.Async(func() error { return second.WriteLock().Lock(t.Context()) })
-	testkit.AwaitSleepers(t, rdb, 4, second.WriteLock())
-	reading := testkit.Async(func() error { return third.ReadLock().Lock(t.Context()) })
-	testkit.AwaitSleepers(t, rdb, 6, third.ReadLock())
-	require.NoError(t, first.WriteLock().Unlock(owner))
+	require.NoError(t, first.Writer().Lock(owner))
+	require.NoError(t, first.Reader().Lock(owner))
+	writing := testkit.Async(func() error { return second.Writer().Lock(t.Context()) })
+	testkit.AwaitSleepers(t, rdb, 4, second.Writer())
+	reading := testkit.Async(func() error { return third.Reader().Lock(t.Context()) })
+	testkit.AwaitSleepers(t, rdb, 6, third.Reader())
+	require.NoError(t, first.Writer().Unlock(owner))
 	require.NoError(t, testkit.Within(t, "the reader joins the first", reading))
-	require.NoError(t, first.ReadLock().Unlock(owner))
+	require.NoError(t, first.Reader().Unlock(owner))
 	require.Empty(t, writing)
-	require.NoError(t, third.ReadLock().Unlock(t.Context()))
+	require.NoError(t, third.Reader().Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the writer has the lock", writing))
-	require.NoError(t, second.WriteLock().Unlock(t.Context()))
+	require.NoError(t, second.Writer().Unlock(t.Context()))
 }

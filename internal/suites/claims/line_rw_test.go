@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestTheLastReaderGivesTheLockToTheFirstWriter also checks that a writer that leaves wakes the readers of other processes.
@@ -22,12 +23,12 @@ func TestTheLastReaderGivesTheLockToTheFirstWriter(t *testing.T) {
 	server := redistest.Start(t)
 	rdb, name := server.Client(t), testkit.NewName()
 	open := func() *rlock.RWLock {
-		return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewRWLock(name)
+		return testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewRWLock(name)
 	}
-	first, second := open().ReadLock(), open().ReadLock()
+	first, second := open().Reader(), open().Reader()
 	require.NoError(t, first.Lock(t.Context()))
 	require.NoError(t, second.Lock(t.Context()))
-	writer, next := open().WriteLock(), open().WriteLock()
+	writer, next := open().Writer(), open().Writer()
 	writing := testkit.Async(func() error { return writer.Lock(t.Context()) })
 	testkit.AwaitSleepers(t, rdb, 3, writer)
 	follows := testkit.Async(func() error { return next.Lock(t.Context()) })
@@ -38,7 +39,7 @@ func TestTheLastReaderGivesTheLockToTheFirstWriter(t *testing.T) {
 	require.NoError(t, testkit.Within(t, "the first writer has the lock", writing))
 	readers, reading := [2]*rlock.Lock{}, [2]<-chan error{}
 	for i := range readers {
-		readers[i] = open().ReadLock()
+		readers[i] = open().Reader()
 		reading[i] = testkit.Async(func() error { return readers[i].Lock(t.Context()) })
 		testkit.AwaitSleepers(t, rdb, 5+i, readers[i])
 	}
@@ -93,9 +94,9 @@ func readAndWriteInAFleet(t *testing.T, writes int64, opts ...rlock.LockOption) 
 		rw := testkit.NewClient(t, server.Client(t)).NewRWLock(name, opts...)
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				lock, isWriter := rw.ReadLock(), i < writers
+				lock, isWriter := rw.Reader(), i < writers
 				if isWriter {
-					lock = rw.WriteLock()
+					lock = rw.Writer()
 				}
 				err := lock.Do(ctx, func(context.Context) error {
 					if isWriter {
@@ -155,9 +156,9 @@ func TestReadersAndWritersOfTheSameProcessesCostLittle(t *testing.T) {
 					for range c.goroutines {
 						wg.Go(func() {
 							for range turns {
-								lock := rw.ReadLock()
+								lock := rw.Reader()
 								if rand.N(2) == 0 {
-									lock = rw.WriteLock()
+									lock = rw.Writer()
 								}
 								takeTurns(t.Context(), t, lock, 1)
 							}

@@ -19,6 +19,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // slack is for a machine that does other things. It is less than the shortest poll of a waiter in the line, which is 5 s here.
@@ -30,7 +32,7 @@ func queueing(t *testing.T, server *redistest.Server, kind string, n int, opts .
 	t.Helper()
 	name, got := testkit.NewName(), make(chan turn, n)
 	open := func() *rlock.Lock {
-		all := append([]rlock.Option{rlock.WithPollInterval(testkit.Never)}, opts...)
+		all := append([]rlock.Option{tune.PollInterval(testkit.Never)}, opts...)
 		return testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t), all...), name)
 	}
 	first := open()
@@ -164,7 +166,7 @@ func costOfADeadWaiter(t *testing.T) time.Duration {
 	ctx, cancel := context.WithCancel(t.Context())
 	lost := testkit.Async(func() error { return dying.Lock(ctx) })
 	testkit.AwaitSleepers(t, server.Client(t), 2, dying)
-	next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(holder.Name())
+	next := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewLock(holder.Name())
 	waiting := testkit.Async(func() error { return next.Lock(t.Context()) })
 	testkit.AwaitSleepers(t, server.Client(t), 3, next)
 	dead.Store(true)
@@ -188,7 +190,7 @@ func TestKilledWaitersAndThenTheHolderCostALease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(testkit.NewName())
+	next := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewLock(testkit.NewName())
 	holder := testkit.StartChild(t, server.Addr, "lock", next.Name())
 	holder.Next()
 	holder.Answer()
@@ -251,7 +253,7 @@ func costOfASilentWaiter(t *testing.T, terms string, killed bool) (cost time.Dur
 	require.NoError(t, child.Cmd.Process.Signal(syscall.SIGSTOP))
 	got := make(chan *rlock.Hold, 5)
 	for i := range cap(got) {
-		next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(holder.Name())
+		next := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewLock(holder.Name())
 		go func() { testkit.SendTo(got)(next.Acquire(t.Context())) }()
 		testkit.AwaitSleepers(t, rdb, 0, next)
 		require.Equal(t, i+2, inLine(t, rdb, holder))
@@ -334,7 +336,7 @@ func TestTheLineGoesOnAfterTheDeathOfAHolder(t *testing.T) {
 	require.NoError(t, rdb.PExpire(t.Context(), name, 2*time.Second).Err())
 	passed, got := redistest.Stopwatch(t), make(chan *rlock.Hold, 2)
 	for i := range 2 {
-		lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(name)
+		lock := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewLock(name)
 		go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 		testkit.AwaitSleepers(t, rdb, i+1, lock)
 	}
@@ -345,42 +347,37 @@ func TestTheLineGoesOnAfterTheDeathOfAHolder(t *testing.T) {
 	}
 }
 
-// TestGroupsBesideALineHaveTheirTurns has a group take locks for which some other process always waits.
+// TestGroupsBesideALineHaveTheirTurns has a multi lock take locks for which some other process always waits.
 func TestGroupsBesideALineHaveTheirTurns(t *testing.T) {
 	t.Parallel()
 	for what, kind := range map[string]string{"plain": "lock", "fair": "fair"} {
-		for group, of := range map[string]func(...rlock.Locker) rlock.Locker{
-			"multi": func(l ...rlock.Locker) rlock.Locker { return rlock.NewMultiLock(l...) },
-			"red":   func(l ...rlock.Locker) rlock.Locker { return rlock.NewRedLock(l...) },
-		} {
-			t.Run(group+" "+what, func(t *testing.T) {
-				t.Parallel()
-				server, names := redistest.Start(t), []string{testkit.NewName(), testkit.NewName()}
-				const clients, turns = 4, 100 // of each name, and of each client
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				var wg, others sync.WaitGroup
-				for _, name := range names {
-					for range clients {
-						lock := testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), name)
-						others.Go(func() { takeTurns(ctx, t, lock, turns) })
-					}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server, names := redistest.Start(t), []string{testkit.NewName(), testkit.NewName()}
+			const clients, turns = 4, 100 // of each name, and of each client
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var wg, others sync.WaitGroup
+			for _, name := range names {
+				for range clients {
+					lock := testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), name)
+					others.Go(func() { takeTurns(ctx, t, lock, turns) })
 				}
-				client, had := testkit.NewClient(t, server.Client(t)), 0
-				locks := of(testkit.MakeLock(kind, client, names[0]), testkit.MakeLock(kind, client, names[1]))
-				wg.Go(func() { had = takeTurns(ctx, t, locks, 1<<30) })
-				others.Wait()
-				cancel()
-				wg.Wait()
-				t.Logf("%d turns beside %d", had, turns)
-				require.Greater(t, had, turns/20)
-			})
-		}
+			}
+			client, had := testkit.NewClient(t, server.Client(t)), 0
+			locks := rlock.NewMultiLock(testkit.MakeLock(kind, client, names[0]), testkit.MakeLock(kind, client, names[1]))
+			wg.Go(func() { had = takeTurns(ctx, t, locks, 1<<30) })
+			others.Wait()
+			cancel()
+			wg.Wait()
+			t.Logf("%d turns beside %d", had, turns)
+			require.Greater(t, had, turns/20)
+		})
 	}
 }
 
 // takeTurns takes a lock and releases it, until it has done so that often or ctx ends. It returns how often it had it.
-func takeTurns(ctx context.Context, t *testing.T, lock rlock.Locker, most int) (had int) {
+func takeTurns(ctx context.Context, t *testing.T, lock handles.Any, most int) (had int) {
 	t.Helper()
 	for ; had < most && ctx.Err() == nil; had++ {
 		err := lock.Do(ctx, func(context.Context) error { time.Sleep(time.Millisecond); return nil })

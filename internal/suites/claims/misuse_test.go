@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // This file tests unusual callers and unusual redis clients.
@@ -68,6 +69,43 @@ func TestAClosedRedisClientFailsAtOnce(t *testing.T) {
 	require.Error(t, hold.Unlock(t.Context()))
 }
 
+// TestAClosedRedisClientEndsEveryWait has a caller of each kind wait, listen and sleep when the application closes its redis client.
+func TestAClosedRedisClientEndsEveryWait(t *testing.T) {
+	t.Parallel()
+	connect.NeedsGoRedis(t)
+	server := redistest.Start(t)
+	ctx := t.Context()
+	rdb, name := server.Client(t), testkit.NewName()
+	logger, _ := testkit.Recording()
+	client, other := testkit.NewClient(t, rdb, logger, tune.PollInterval(testkit.Never)), testkit.NewClient(t, server.Client(t))
+	waits := make(map[string]<-chan error)
+	for kind, k := range testkit.Kinds {
+		held, waiting := k.Make(other, name+kind), k.Make(client, name+kind)
+		if k.Rival != nil {
+			held = k.Rival(other, name+kind)
+		}
+		require.NoError(t, held.Lock(ctx, rlock.Lease(testkit.Never)), kind)
+		waits[kind] = testkit.Async(func() error { return waiting.Lock(ctx) })
+	}
+	require.True(t, testkit.Must(other.NewSemaphore(name).TrySetPermits(ctx, 0)))
+	waits["semaphore"] = testkit.Async(func() error { return testkit.Second(client.NewSemaphore(name).Acquire(ctx)) })
+	require.True(t, testkit.Must(other.NewPlainSemaphore(name+"plain").TrySetPermits(ctx, 0)))
+	waits["plain semaphore"] = testkit.Async(func() error { return client.NewPlainSemaphore(name + "plain").Acquire(ctx) })
+	require.True(t, testkit.Must(other.NewCountDownLatch(name+"latch").TrySetCount(ctx, 1)))
+	waits["latch"] = testkit.Async(func() error { return client.NewCountDownLatch(name + "latch").Await(ctx) })
+	testkit.Eventually(t, "all wait", func() bool { return client.Stats().Waiting >= len(waits) })
+	time.Sleep(500 * time.Millisecond) // until they listen
+	passed := redistest.Stopwatch(t)
+	require.NoError(t, rdb.Close())
+	for kind, wait := range waits {
+		err := testkit.Within(t, kind+" ends", wait)
+		require.ErrorIs(t, err, rlock.ErrClosed, kind)
+		require.ErrorIs(t, err, redis.ErrClosed, kind)
+		t.Logf("%s, %v: %v", kind, passed(), err)
+	}
+	require.Less(t, passed(), 2*time.Second)
+}
+
 // The databases of a server share their channels, but not their keys.
 func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 	t.Parallel()
@@ -77,7 +115,7 @@ func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 	var locks [2]*rlock.Lock
 	for db := range locks {
 		rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, DB: db})
-		locks[db] = testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(name)
+		locks[db] = testkit.NewClient(t, rdb, tune.PollInterval(testkit.Never)).NewLock(name)
 	}
 	require.NoError(t, locks[0].Lock(t.Context(), rlock.Lease(testkit.Never)))
 	require.True(t, testkit.Must(locks[1].TryLock(t.Context())))
@@ -99,8 +137,8 @@ func TestConnectionsClosedByTheServer(t *testing.T) {
 			server := redistest.Start(t, "--timeout", "1")
 			admin := redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1})
 			rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, Protocol: protocol, MaxRetries: -1})
-			one := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(testkit.NewName())
-			two := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(one.Name())
+			one := testkit.NewClient(t, rdb, tune.PollInterval(testkit.Never)).NewLock(testkit.NewName())
+			two := testkit.NewClient(t, rdb, tune.PollInterval(testkit.Never)).NewLock(one.Name())
 			require.NoError(t, one.Lock(t.Context(), rlock.Lease(testkit.Never)))
 			waiting := testkit.Async(func() error { return two.Lock(t.Context()) })
 			testkit.Eventually(t, "the waiter waits", func() bool { return testkit.Listens(two) })
@@ -121,7 +159,7 @@ func TestConnectionsClosedByTheServer(t *testing.T) {
 // There are many more waiters than connections. Each connection is slow, and the leases are short.
 func TestFiveHundredWaitersDelayNoRenewal(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(100*time.Millisecond))
+	f := testkit.NewFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithWatchdogTimeout(3*time.Second), tune.PollInterval(100*time.Millisecond))
 	holder := testkit.NewClient(t, f.Direct)
 	hold, err := f.Lock.Acquire(t.Context())
 	require.NoError(t, err)

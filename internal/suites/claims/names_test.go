@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // pairOf returns a name and the same in braces, or the other way round. Redisson's rule derives the same from both.
@@ -47,7 +48,7 @@ func requireTwoLocks(t *testing.T, kind string, swapped, together bool) {
 	server := redistest.Start(t)
 	one, other := pairOf(swapped)
 	open := func() *rlock.Client {
-		return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+		return testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 	}
 	rivals := kind
 	if kind == "read" {
@@ -102,7 +103,7 @@ func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
 			server := redistest.Start(t)
 			one, other := pairOf(swapped)
 			open := func(name string) *rlock.Lock {
-				return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(name)
+				return testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(name)
 			}
 			const lease = 2 * time.Second
 			othersHold := testkit.Must(open(other).Acquire(t.Context(), rlock.Lease(testkit.Never)))
@@ -148,7 +149,7 @@ func TestAFairWaiterBehindManyForTheOtherLock(t *testing.T) {
 			server := redistest.Start(t)
 			one, other := pairOf(false)
 			open := func(name string) *rlock.Lock {
-				return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(name)
+				return testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewFairLock(name)
 			}
 			const lease, many = 2 * time.Second, 20
 			others, queued := open(other), 0
@@ -175,7 +176,7 @@ func TestAFairWaiterBehindManyForTheOtherLock(t *testing.T) {
 			require.NoError(t, server.Client(t).HSet(t.Context(), one, dead, 1).Err())
 			crowd()
 			firsts := server.Client(t)
-			first := queue(ctx, testkit.NewClient(t, firsts, rlock.WithPollInterval(testkit.Never)).NewFairLock(one), lease)
+			first := queue(ctx, testkit.NewClient(t, firsts, tune.PollInterval(testkit.Never)).NewFairLock(one), lease)
 			crowd()
 			second := queue(t.Context(), open(one), testkit.Never)
 			require.NoError(t, rdb.PExpire(t.Context(), one, lease).Err())
@@ -224,43 +225,6 @@ func TestSemaphoresThatWouldHaveTheSameLeases(t *testing.T) {
 		require.True(t, testkit.Must(second.TrySetPermits(t.Context(), 1)), "now it is alone")
 		require.NoError(t, server.Client(t).Set(t.Context(), other, "a text of somebody else", 0).Err())
 		require.True(t, testkit.Must(first.TrySetPermits(t.Context(), 1)), "a text is no count")
-	}
-}
-
-// TestAPlainSemaphoreGivesBackOnlyItsOwn has two plain semaphores x and {x}, as Redisson sets them up, of which a restore brings a permit
-// of {x} back that was released. Its client gives it back to {x}, although it looks after x first.
-func TestAPlainSemaphoreGivesBackOnlyItsOwn(t *testing.T) {
-	t.Parallel()
-	redistest.NeedsRealServer(t, "DUMP and RESTORE")
-	for _, swapped := range []bool{false, true} {
-		server := redistest.Start(t)
-		rdb, client := server.Client(t), testkit.NewClient(t, server.Client(t))
-		one, other := pairOf(swapped)
-		first, second := client.NewPlainSemaphore(one), client.NewPlainSemaphore(other)
-		for _, name := range []string{one, other} {
-			require.NoError(t, rdb.Set(t.Context(), name, 1, 0).Err())
-		}
-		hold := testkit.Must(second.TryAcquire(t.Context()))
-		snapshot := make(map[string]string)
-		for _, key := range rdb.Keys(t.Context(), "*").Val() {
-			snapshot[key] = rdb.Dump(t.Context(), key).Val()
-		}
-		require.NoError(t, hold.Unlock(t.Context()))
-		for key, value := range snapshot {
-			require.NoError(t, rdb.RestoreReplace(t.Context(), key, time.Minute, value).Err())
-		}
-		taken := testkit.Must(first.TryAcquire(t.Context()))
-		_, err := first.TryAcquire(t.Context())
-		require.ErrorIs(t, err, rlock.ErrNotAcquired)
-		testkit.Eventually(t, "the client has looked after the first one", func() bool {
-			return strings.Contains(rdb.Info(t.Context(), "commandstats").Val(), "cmdstat_hgetall")
-		})
-		testkit.Eventually(t, "the permit is back", func() bool {
-			again, err := second.TryAcquire(t.Context())
-			return err == nil && again.Unlock(t.Context()) == nil
-		})
-		require.EqualValues(t, 0, testkit.Must(first.AvailablePermits(t.Context())), "it has no permit more than before")
-		require.NoError(t, taken.Unlock(t.Context()))
 	}
 }
 

@@ -14,18 +14,19 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // wayward is an observer whose AcquireStart returns a context that the caller did not have.
 type wayward struct {
+	observe.Base
+
 	start func(ctx context.Context) context.Context
 }
 
-func (w wayward) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context {
+func (w wayward) AcquireStart(ctx context.Context, _ observe.AcquireStart) context.Context {
 	return w.start(ctx)
 }
-func (wayward) AcquireEnd(context.Context, rlock.AcquireEndData) {}
-func (wayward) HoldEnd(context.Context, rlock.HoldEndData)       {}
 
 // TestOnlyTheValuesOfAnObserverCount has an observer return contexts that end, or that have another owner: P.3.
 func TestOnlyTheValuesOfAnObserverCount(t *testing.T) {
@@ -40,7 +41,7 @@ func TestOnlyTheValuesOfAnObserverCount(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			client := testkit.NewClient(t, redistest.Embedded(t), rlock.WithObserver(wayward{start}))
+			client := testkit.NewClient(t, redistest.Embedded(t), rlock.WithObserver(wayward{start: start}))
 			type key struct{}
 			ctx, cancel := context.WithCancel(context.WithValue(rlock.WithOwner(t.Context()), key{}, "own"))
 			defer cancel()
@@ -66,11 +67,11 @@ func TestOnlyTheValuesOfAnObserverCount(t *testing.T) {
 func TestCommandsHaveTheObserversValues(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t)
-	_, observe := testkit.Observe(t)
+	_, observing := testkit.Observe(t)
 	rdb := redistest.Embedded(t)
 	hook := &contextHook{}
 	rdb.AddHook(hook)
-	client := testkit.NewClient(t, rdb, observe)
+	client := testkit.NewClient(t, rdb, observing)
 	lock := client.NewLock(testkit.NewName())
 	require.NoError(t, lock.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,15 +113,15 @@ func (*contextHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 // bad is an observer that panics, or blocks.
 type bad struct{ do func() }
 
-func (b bad) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context {
+func (b bad) AcquireStart(ctx context.Context, _ observe.AcquireStart) context.Context {
 	b.do()
 	return ctx
 }
-func (b bad) AcquireEnd(context.Context, rlock.AcquireEndData) { b.do() }
-func (b bad) HoldEnd(context.Context, rlock.HoldEndData)       { b.do() }
-func (b bad) Event(rlock.EventData)                            { b.do() }
-func (b bad) ClientStart(*rlock.Client)                        { b.do() }
-func (b bad) ClientEnd(*rlock.Client)                          { b.do() }
+func (b bad) AcquireEnd(context.Context, observe.AcquireEnd) { b.do() }
+func (b bad) HoldEnd(context.Context, observe.HoldEnd)       { b.do() }
+func (b bad) Event(observe.Event)                            { b.do() }
+func (b bad) ClientStart(observe.Client)                     { b.do() }
+func (b bad) ClientEnd(observe.Client)                       { b.do() }
 
 // TestAnObserverThatPanics costs no lock, and is logged once: P.2.
 func TestAnObserverThatPanics(t *testing.T) {
@@ -188,23 +189,21 @@ type ending struct {
 	ended chan struct{}
 }
 
-func (ending) ClientStart(*rlock.Client) {}
-func (e ending) ClientEnd(c *rlock.Client) {
+func (ending) ClientStart(observe.Client) {}
+func (e ending) ClientEnd(c observe.Client) {
 	close(e.ended)
-	e.end(c)
+	e.end(c.(*rlock.Client))
 }
 
 // blocking is an observer whose HoldEnd blocks.
 type blocking struct {
+	observe.Base
+
 	release <-chan struct{}
 	told    int
 }
 
-func (*blocking) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context {
-	return ctx
-}
-func (*blocking) AcquireEnd(context.Context, rlock.AcquireEndData) {}
-func (b *blocking) HoldEnd(context.Context, rlock.HoldEndData) {
+func (b *blocking) HoldEnd(context.Context, observe.HoldEnd) {
 	<-b.release
 	b.told++
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
+	"github.com/go-rlock/rlock/observe"
 )
 
 func TestEveryKindIsObserved(t *testing.T) {
@@ -22,25 +23,25 @@ func TestEveryKindIsObserved(t *testing.T) {
 	for kind, k := range testkit.Kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			seen, observe := testkit.Observe(t)
-			client := testkit.NewClient(t, redistest.Embedded(t), observe)
+			seen, observing := testkit.Observe(t)
+			client := testkit.NewClient(t, redistest.Embedded(t), observing)
 			lock := k.Make(client, testkit.NewName())
 			ctx := rlock.WithOwner(t.Context())
-			require.NoError(t, lock.Lock(ctx, rlock.Wait(time.Minute), rlock.Lease(time.Hour)))
+			hold := testkit.Must(lock.Acquire(ctx, rlock.Wait(time.Minute), rlock.Lease(time.Hour)))
 			first := seen.All()[0]
-			require.Equal(t, "lock", first.Start.Op)
+			require.Equal(t, "acquire", first.Start.Op)
 			require.Equal(t, kind, first.Start.Kind)
 			require.Equal(t, time.Minute, first.Start.Wait)
 			require.Equal(t, time.Hour, first.Start.Lease)
 			require.False(t, first.Start.Member)
 			require.NotNil(t, first.End, "it is told before the method returns")
-			require.Equal(t, rlock.OutcomeAcquired, first.End.Outcome)
+			require.Equal(t, observe.OutcomeAcquired, first.End.Outcome)
 			require.GreaterOrEqual(t, first.End.Attempts, 1)
 			require.False(t, first.End.Reentry)
 			require.Zero(t, first.End.Waited)
 			require.Equal(t, k.Tokens, first.End.Token != 0)
 
-			require.NoError(t, lock.Lock(ctx, rlock.Wait(0)))
+			inner := testkit.Must(lock.TryAcquire(ctx))
 			var again testkit.Observation
 			for _, s := range seen.All() {
 				if s.Start.Wait == 0 && !s.Start.Member {
@@ -52,17 +53,17 @@ func TestEveryKindIsObserved(t *testing.T) {
 				require.False(t, testkit.Must(lock.TryLock(t.Context())))
 				last := seen.Last().End
 				require.Equal(t, "try lock", last.Op)
-				require.Equal(t, rlock.OutcomeRefused, last.Outcome)
+				require.Equal(t, observe.OutcomeRefused, last.Outcome)
 				require.ErrorIs(t, last.Err, rlock.ErrNotAcquired)
 				require.True(t, last.Contended)
 				require.Zero(t, last.Attempts, "it was refused in the process")
 			}
-			require.NoError(t, lock.Unlock(ctx))
+			require.NoError(t, inner.Unlock(ctx))
 			testkit.Stays(t, "the hold goes on", func() bool { return seen.All()[0].Hold == nil })
-			require.NoError(t, lock.Unlock(ctx))
+			require.NoError(t, hold.Unlock(ctx))
 			testkit.Eventually(t, "the end is told", func() bool { return seen.All()[0].Hold != nil })
 			over := seen.All()[0].Hold
-			require.Equal(t, rlock.HoldUnlocked, over.End)
+			require.Equal(t, observe.EndUnlocked, over.End)
 			require.GreaterOrEqual(t, over.Held, 300*time.Millisecond)
 			require.Equal(t, 1, seen.Clients())
 			require.NoError(t, client.Close())
@@ -84,34 +85,32 @@ func TestEveryKindIsObserved(t *testing.T) {
 
 func TestSemaphoresAndLatchesAreObserved(t *testing.T) {
 	t.Parallel()
-	seen, observe := testkit.Observe(t)
-	client := testkit.NewClient(t, redistest.Embedded(t), observe)
-	for kind, semaphore := range map[string]interface {
-		rlock.Acquirer
-	}{
-		"semaphore":       client.NewSemaphore(testkit.NewName(), rlock.Total(3)),
-		"plain semaphore": client.NewPlainSemaphore(testkit.NewName(), rlock.Total(3)),
-	} {
-		hold := testkit.Must(semaphore.Acquire(t.Context(), rlock.Permits(2)))
-		require.Equal(t, kind, seen.Last().Start.Kind)
-		require.Equal(t, 2, seen.Last().Start.Permits)
-		require.Equal(t, 1, seen.Last().End.Attempts)
-		require.NoError(t, hold.Unlock(t.Context()))
-		require.Equal(t, rlock.HoldUnlocked, seen.AwaitHoldEnd().End)
-		ran, err := semaphore.TryDo(t.Context(), func(context.Context) error { return nil })
-		require.NoError(t, err)
-		require.True(t, ran)
-		require.Equal(t, "try do", seen.AwaitHoldEnd().Op)
-		require.Equal(t, 1, seen.Last().Start.Permits)
-	}
+	seen, observing := testkit.Observe(t)
+	client := testkit.NewClient(t, redistest.Embedded(t), observing)
+	semaphore := client.NewSemaphore(testkit.NewName(), rlock.Total(3))
+	hold := testkit.Must(semaphore.Acquire(t.Context(), rlock.Permits(2)))
+	require.Equal(t, "semaphore", seen.Last().Start.Kind)
+	require.Equal(t, 2, seen.Last().Start.Permits)
+	require.Equal(t, 1, seen.Last().End.Attempts)
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.Equal(t, observe.EndUnlocked, seen.AwaitHoldEnd().End)
+	ran, err := semaphore.TryDo(t.Context(), func(context.Context) error { return nil })
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, "try do", seen.AwaitHoldEnd().Op)
+	require.Equal(t, 1, seen.Last().Start.Permits)
+	require.NoError(t, client.NewPlainSemaphore(testkit.NewName(), rlock.Total(3)).Acquire(t.Context(), rlock.Permits(2)))
+	require.Equal(t, "plain semaphore", seen.Last().Start.Kind)
+	require.Equal(t, 2, seen.Last().Start.Permits)
+	require.Equal(t, 1, seen.Last().End.Attempts)
 	latch := client.NewCountDownLatch(testkit.NewName())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 	require.ErrorIs(t, latch.Await(t.Context(), rlock.Wait(0)), rlock.ErrNotAcquired)
-	require.Equal(t, rlock.OutcomeRefused, seen.Last().End.Outcome)
+	require.Equal(t, observe.OutcomeRefused, seen.Last().End.Outcome)
 	require.Equal(t, "count-down latch", seen.Last().Start.Kind)
 	require.Zero(t, testkit.Must(latch.CountDown(t.Context())))
 	require.NoError(t, latch.Await(t.Context()))
-	require.Equal(t, rlock.OutcomeAcquired, seen.Last().End.Outcome)
+	require.Equal(t, observe.OutcomeAcquired, seen.Last().End.Outcome)
 	require.Equal(t, "await", seen.Last().Start.Op)
 }
 
@@ -120,71 +119,55 @@ func TestHowHoldsEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	for end, c := range map[rlock.HoldEnding]struct {
+	for end, c := range map[observe.End]struct {
 		opts []rlock.Option
 		do   func(t *testing.T, client *rlock.Client, lock *rlock.Lock)
 	}{
-		rlock.HoldLeaseEnded: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
+		observe.EndLeaseEnded: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			hold := testkit.Must(lock.Acquire(t.Context(), rlock.Lease(50*time.Millisecond)))
 			testkit.Within(t, "the lease ends", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}},
-		rlock.HoldGone: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
+		observe.EndGone: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			hold := testkit.Must(lock.Acquire(t.Context(), rlock.RenewedLease(2*time.Second)))
 			require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
 			testkit.Within(t, "the loss is noticed", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}},
-		rlock.HoldForced: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
+		observe.EndForced: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			require.NoError(t, lock.Lock(t.Context()))
 			require.True(t, testkit.Must(lock.ForceUnlock(t.Context())))
 		}},
-		rlock.HoldTooLong: {opts: []rlock.Option{rlock.WithMaxHold(100 * time.Millisecond)}, do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
+		observe.EndTooLong: {opts: []rlock.Option{rlock.WithMaxHold(100 * time.Millisecond)}, do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			require.NoError(t, lock.Lock(t.Context()))
 		}},
-		rlock.HoldOverwritten: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
+		observe.EndOverwritten: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			hold := testkit.Must(lock.Acquire(t.Context()))
 			require.NoError(t, rdb.Set(t.Context(), lock.Name(), "x", 0).Err())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}},
-		rlock.HoldClosed: {do: func(t *testing.T, client *rlock.Client, lock *rlock.Lock) {
+		observe.EndClosed: {do: func(t *testing.T, client *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
 			require.NoError(t, lock.Lock(t.Context()))
 			require.NoError(t, client.Close())
 			require.NoError(t, lock.Unlock(t.Context()))
 		}},
-		rlock.HoldAbandoned: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
-			t.Helper()
-			done := testkit.Must(lock.Acquire(t.Context())).Done()
-			testkit.Eventually(t, "the lock is not renewed any more", func() bool {
-				runtime.GC()
-				select {
-				case <-done:
-					return true
-				default:
-					return testkit.Must(lock.IsHeld(t.Context())) == false
-				}
-			})
-		}},
 	} {
 		t.Run(string(end), func(t *testing.T) {
 			t.Parallel()
-			seen, observe := testkit.Observe(t)
-			client := testkit.NewClient(t, rdb, append(c.opts, observe, rlock.WithLogger(testkit.Discard))...)
+			seen, observing := testkit.Observe(t)
+			client := testkit.NewClient(t, rdb, append(c.opts, observing, rlock.WithLogger(testkit.Discard))...)
 			c.do(t, client, client.NewLock(testkit.NewName()))
 			over := seen.AwaitHoldEnd()
 			require.Equal(t, end, over.End)
 			require.Equal(t, over.End.Lost(), errors.Is(over.Err, rlock.ErrLost))
-			if end == rlock.HoldGone {
-				require.ErrorIs(t, seen.AwaitEvent(rlock.EventLost).Err, rlock.ErrLost)
-			}
-			if end == rlock.HoldAbandoned {
-				seen.AwaitEvent(rlock.EventDropped)
+			if end == observe.EndGone {
+				require.ErrorIs(t, seen.AwaitEvent(observe.EventLost).Err, rlock.ErrLost)
 			}
 		})
 	}
@@ -194,43 +177,38 @@ func TestHowHoldsEnd(t *testing.T) {
 // the second one, within the process.
 func TestHandOversAreObserved(t *testing.T) {
 	t.Parallel()
-	for what, opts := range map[string][]rlock.Option{"lazy": {rlock.WithLazyHandOver()}, "by Redis": nil} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			admin := server.Client(t)
-			seen, observe := testkit.Observe(t)
-			client := testkit.NewClient(t, server.Client(t), append(opts, observe, rlock.WithHandOver(100, time.Hour))...)
-			queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
-			hold := testkit.Must(testkit.NewClient(t, server.Client(t)).NewLock(queue.Lock.Name()).Acquire(t.Context()))
-			queue.Join(t.Context())
-			testkit.AwaitSleepers(t, admin, 4, queue.Lock) // the holder asked once, and the waiter three times
-			queue.Join(t.Context())
-			require.NoError(t, hold.Unlock(t.Context()))
-			hold = queue.Next()
-			first := *seen.All()[0].End
-			require.Equal(t, rlock.HandOverRemote, first.HandOver)
-			require.False(t, first.Contended, "by another process")
-			require.Positive(t, first.Waited)
-			require.LessOrEqual(t, first.Waited, first.Took)
-			require.NoError(t, hold.Unlock(t.Context()))
-			hold = queue.Next()
-			second := *seen.All()[1].End
-			require.Equal(t, rlock.HandOverLocal, second.HandOver)
-			require.True(t, second.Contended)
-			require.Zero(t, second.Attempts, "it asked for nothing")
-			require.NoError(t, hold.Unlock(t.Context()))
-		})
-	}
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	seen, observing := testkit.Observe(t)
+	client := testkit.NewClient(t, server.Client(t), observing, tune.HandOver(100, time.Hour))
+	queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
+	hold := testkit.Must(testkit.NewClient(t, server.Client(t)).NewLock(queue.Lock.Name()).Acquire(t.Context()))
+	queue.Join(t.Context())
+	testkit.AwaitSleepers(t, admin, 4, queue.Lock) // the holder asked once, and the waiter three times
+	queue.Join(t.Context())
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = queue.Next()
+	first := *seen.All()[0].End
+	require.Equal(t, observe.ViaRemote, first.Via)
+	require.False(t, first.Contended, "by another process")
+	require.Positive(t, first.Waited)
+	require.LessOrEqual(t, first.Waited, first.Took)
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = queue.Next()
+	second := *seen.All()[1].End
+	require.Equal(t, observe.ViaLocal, second.Via)
+	require.True(t, second.Contended)
+	require.Zero(t, second.Attempts, "it asked for nothing")
+	require.NoError(t, hold.Unlock(t.Context()))
 }
 
 // TestNothingIsObservedTwice has many goroutines acquire in all ways, with leases that end at once, cancellations and forced unlocks.
 // Then every acquisition that began has ended once, and so has every hold.
 func TestNothingIsObservedTwice(t *testing.T) {
 	t.Parallel()
-	seen, observe := testkit.Observe(t)
+	seen, observing := testkit.Observe(t)
 	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, observe, rlock.WithLogger(testkit.Discard))
+	client := testkit.NewClient(t, rdb, observing, rlock.WithLogger(testkit.Discard))
 	names := []string{testkit.NewName(), testkit.NewName(), testkit.NewName()}
 	var all sync.WaitGroup
 	for range 24 {
@@ -290,9 +268,9 @@ func TestALostPlaceInAFairQueueIsObserved(t *testing.T) {
 	holder := testkit.NewClient(t, server.Client(t)).NewFairLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context()))
 	proxy := redistest.NewProxy(t, server.Addr)
-	seen, observe := testkit.Observe(t)
+	seen, observing := testkit.Observe(t)
 	rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr})
-	cut := testkit.NewClient(t, rdb, observe).NewFairLock(holder.Name())
+	cut := testkit.NewClient(t, rdb, observing).NewFairLock(holder.Name())
 	got := make(chan error, 1)
 	go func() { got <- cut.Lock(t.Context()) }()
 	awaitQueued(t, server.Client(t), holder, 1)
@@ -301,43 +279,8 @@ func TestALostPlaceInAFairQueueIsObserved(t *testing.T) {
 	require.NoError(t, holder.Lock(t.Context()), "it is free once the first term of the other process is over")
 	proxy.CloseAll() // otherwise a question whose reply nobody awaits any more could join the queue
 	proxy.Thaw()
-	require.Equal(t, holder.Name(), seen.AwaitEvent(rlock.EventPlaceLost).Name)
+	require.Equal(t, holder.Name(), seen.AwaitEvent(observe.EventPlaceLost).Name)
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the waiter has the lock in the end", got))
 	require.NoError(t, cut.Unlock(t.Context()))
-}
-
-func TestAWaitWithoutAnAnswerIsObserved(t *testing.T) {
-	t.Parallel()
-	for kind, wait := range map[string]func(ctx context.Context, c *rlock.Client, name string) error{
-		"lock": func(ctx context.Context, c *rlock.Client, name string) error { return c.NewLock(name).Lock(ctx) },
-		"semaphore with a total": func(ctx context.Context, c *rlock.Client, name string) error {
-			hold, err := c.NewSemaphore(name, rlock.Total(1)).Acquire(ctx)
-			if err == nil {
-				err = hold.Unlock(ctx)
-			}
-			return err
-		},
-		"red lock": func(ctx context.Context, c *rlock.Client, name string) error {
-			return rlock.NewRedLock(c.NewLock(name)).Lock(ctx)
-		},
-		"latch": func(ctx context.Context, c *rlock.Client, name string) error {
-			return c.NewCountDownLatch(name).Await(ctx)
-		},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			seen, observe := testkit.Observe(t)
-			f := testkit.NewFaulty(t, testkit.Quick(), observe, rlock.WithCommandTimeout(300*time.Millisecond))
-			f.Proxy.Freeze()
-			name := testkit.NewName()
-			got := testkit.Async(func() error { return wait(t.Context(), f.Client, name) })
-			e := seen.AwaitEvent(rlock.EventUnanswered)
-			require.Contains(t, e.Name, name)
-			require.ErrorIs(t, e.Err, rlock.ErrUnavailable)
-			require.Empty(t, got, "it goes on")
-			f.Proxy.Thaw()
-			require.NoError(t, testkit.Within(t, "Redis is back", got))
-		})
-	}
 }

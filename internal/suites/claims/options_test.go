@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 func TestNewRejectsInvalidOptions(t *testing.T) {
@@ -41,19 +42,10 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		"an infinite watchdog timeout":       testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(math.MaxInt64))),
 		"a negative command timeout":         testkit.Second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
 		"a command timeout of 0":             testkit.Second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
-		"a negative poll interval":           testkit.Second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
-		"a fair wait of 9 s":                 testkit.Second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
 		"acks of -2 replicas":                testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(-2, time.Second))),
 		"acks without a timeout":             testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
 		"acks for the whole command timeout": testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
 		"a negative max hold":                testkit.Second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
-		"an empty batch":                     testkit.Second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
-		"a negative number of hand-overs":    testkit.Second(rlock.New(rdb, rlock.WithHandOver(-1, time.Second))),
-		"too many hand-overs":                testkit.Second(rlock.New(rdb, rlock.WithHandOver(1_000_001, time.Second))),
-		"hand-overs for a negative time":     testkit.Second(rlock.New(rdb, rlock.WithHandOver(1, -time.Second))),
-		"hand-overs forever":                 testkit.Second(rlock.New(rdb, rlock.WithHandOver(1, math.MaxInt64))),
-		"a batch that is too large":          testkit.Second(rlock.New(rdb, rlock.WithRenewalBatchSize(1001))),
-		"a nil name mapper":                  testkit.Second(rlock.New(rdb, rlock.WithNameMapper(nil))),
 		"a prefix that opens a brace":        testkit.Second(rlock.New(rdb, rlock.WithKeyPrefix("{a"))),
 		"a prefix with a hash tag":           testkit.Second(rlock.New(rdb, rlock.WithKeyPrefix("{a}:"))),
 		"a nil logger":                       testkit.Second(rlock.New(rdb, rlock.WithLogger(nil))),
@@ -63,7 +55,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 	}
 	one, err := rlock.New(rdb)
 	require.NoError(t, err)
-	two, err := rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithRenewalBatchSize(1))
+	two, err := rlock.New(rdb, rlock.WithMaxHold(0))
 	require.NoError(t, err)
 	require.NotEqual(t, one.ID(), two.ID())
 	id, err := uuid.Parse(one.ID())
@@ -90,7 +82,7 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 		"a renewed lease that is too short to renew": rlock.RenewedLease(100*time.Millisecond - 1),
 		"a renewed lease that never ends":            rlock.RenewedLease(math.MaxInt64),
 		"a negative wait":                            rlock.Wait(-1),
-		"a zero option":                              {},
+		"a nil option":                               nil,
 	} {
 		require.ErrorIs(t, lock.Lock(ctx, opt), rlock.ErrInvalidOption, what)
 		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }, opt), rlock.ErrInvalidOption, what)
@@ -102,8 +94,8 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 	for _, both := range [][]rlock.AcquireOption{
 		{rlock.Lease(time.Second), rlock.RenewedLease(time.Second)}, {rlock.RenewedLease(time.Second), rlock.Lease(time.Second)},
 	} {
-		for _, locker := range []rlock.Locker{lock, rlock.NewMultiLock(lock), rlock.NewRedLock(lock)} {
-			err := locker.Lock(ctx, both...)
+		for _, locker := range []handles.Any{lock, rlock.NewMultiLock(lock), rlock.NewRedLock(lock)} {
+			_, err := locker.Acquire(ctx, both...)
 			require.ErrorIs(t, err, rlock.ErrInvalidOption)
 			require.ErrorContains(t, err, "a lease and a renewed lease together")
 		}
@@ -115,7 +107,6 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 		require.ErrorIs(t, bad.Unlock(ctx), rlock.ErrInvalidName, what)
 		require.ErrorIs(t, testkit.Second(bad.TryLock(ctx)), rlock.ErrInvalidName, what)
 		require.ErrorIs(t, testkit.Second(bad.ForceUnlock(ctx)), rlock.ErrInvalidName, what)
-		require.ErrorIs(t, testkit.Second(bad.IsHeld(ctx)), rlock.ErrInvalidName, what)
 		require.ErrorIs(t, testkit.Second(bad.IsLocked(ctx)), rlock.ErrInvalidName, what)
 		require.Less(t, len(bad.Lock(ctx).Error()), 500, "the error truncates a long name")
 	}
@@ -141,7 +132,6 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx)), rlock.ErrInvalidOption)
 		require.ErrorIs(t, testkit.Second(lock.ForceUnlock(ctx)), rlock.ErrInvalidOption)
 		require.ErrorIs(t, testkit.Second(lock.IsLocked(ctx)), rlock.ErrInvalidOption)
-		require.ErrorIs(t, testkit.Second(lock.IsHeld(ctx)), rlock.ErrInvalidOption)
 		require.ErrorIs(t, testkit.Second(lock.HoldCount(ctx)), rlock.ErrInvalidOption)
 		require.ErrorIs(t, testkit.Second(lock.TTL(ctx)), rlock.ErrInvalidOption)
 		require.Empty(t, lock.Name())
@@ -191,9 +181,9 @@ func TestTheLastOptionWins(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	ctx := t.Context()
-	lock := testkit.NewClient(t, rdb, rlock.WithKeyPrefix("a:"), rlock.WithNameMapper(strings.ToUpper)).NewLock("b")
+	lock := testkit.NewClient(t, rdb, rlock.WithKeyPrefix("a:"), rlock.WithKeyPrefix("B:")).NewLock("b")
 	require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Second), rlock.Lease(time.Hour)))
-	require.Equal(t, []string{"B"}, rdb.Keys(ctx, "*").Val())
+	require.Equal(t, []string{"B:b"}, rdb.Keys(ctx, "*").Val())
 	require.Equal(t, "b", lock.Name())
 	left, err := lock.TTL(ctx)
 	require.NoError(t, err)
@@ -240,20 +230,16 @@ func TestANumberWithoutAUnitIsRefused(t *testing.T) {
 		"Wait of Do":          func() error { return client.NewFairLock(name).Do(ctx, nothing, rlock.Wait(3)) },
 		"Wait of a semaphore": func() error { return testkit.Second(semaphore.Acquire(ctx, rlock.Wait(3))) },
 		"Wait of a latch":     func() error { return client.NewCountDownLatch(name).Await(ctx, rlock.Wait(3)) },
-		"Wait of a group":     func() error { return rlock.NewMultiLock(lock).Lock(ctx, rlock.Wait(3)) },
+		"Wait of a group":     func() error { return testkit.Second(rlock.NewMultiLock(lock).Acquire(ctx, rlock.Wait(3))) },
 		"Lease":               func() error { return client.NewLock(name).Lock(ctx, rlock.Lease(3)) },
 		"RenewedLease":        func() error { return client.NewLock(name).Lock(ctx, rlock.RenewedLease(3)) },
 		"AtLeast":             func() error { return testkit.Second(client.NewLock(name).Acquire(ctx, rlock.AtLeast(3))) },
 		"Hold.Extend":         func() error { return hold.Extend(ctx, 3) },
-		"Semaphore.Extend":    func() error { return testkit.Second(semaphore.Extend(ctx, "id", 3)) },
-		"ExpireAfter":         func() error { return testkit.Second(semaphore.TrySetPermits(ctx, 1, rlock.ExpireAfter(3))) },
+		"ExpireAfter":         func() error { return testkit.Second(client.NewSemaphore(name, rlock.ExpireAfter(3)).Permits(ctx)) },
 		"Backoff":             func() error { return client.NewSpinLock(name, rlock.Backoff(3, 30)).Lock(ctx) },
 		"WithCommandTimeout":  func() error { return created(rlock.WithCommandTimeout(3)) },
 		"WithWatchdogTimeout": func() error { return created(rlock.WithWatchdogTimeout(3)) },
 		"WithMaxHold":         func() error { return created(rlock.WithMaxHold(3)) },
-		"WithPollInterval":    func() error { return created(rlock.WithPollInterval(3)) },
-		"WithFairWait":        func() error { return created(rlock.WithFairWait(3)) },
-		"WithHandOver":        func() error { return created(rlock.WithHandOver(3, 3)) },
 		"an election's lease": func() error { return client.NewElection(name, rlock.RenewedLease(3)).Run(ctx, lead) },
 		"WithReplicaAcks":     func() error { return created(rlock.WithReplicaAcks(1, 3)) },
 	} {
@@ -263,7 +249,6 @@ func TestANumberWithoutAUnitIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "a number without a unit is in nanoseconds: write 3*time.Second", what)
 	}
 	require.NoError(t, client.NewLock(name).Lock(ctx, rlock.Wait(time.Microsecond)), "the least that is taken as meant")
-	require.NoError(t, created(rlock.WithHandOver(3, time.Microsecond)))
 	err = client.NewLock(name).Lock(ctx, rlock.Wait(-time.Second))
 	require.ErrorContains(t, err, "wait -1s")
 	require.NotContains(t, err.Error(), "without a unit")

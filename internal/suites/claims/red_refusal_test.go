@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestARefusedRedLockReportsNoOutage(t *testing.T) {
 	server := redistest.Start(t)
 	name := testkit.NewName()
 	red := func() *rlock.RedLock {
-		var members []rlock.Locker
+		var members []*rlock.Lock
 		client := testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(timeout))
 		for _, suffix := range []string{":1", ":2", ":3"} {
 			members = append(members, client.NewLock(name+suffix))
@@ -33,11 +34,11 @@ func TestARefusedRedLockReportsNoOutage(t *testing.T) {
 		rival := red()
 		wg.Go(func() {
 			// While all connect at once, members are silent for longer than a short wait, and that is an outage.
-			_, _ = rival.TryLock(t.Context(), rlock.Wait(2*time.Second))
+			_, _ = rival.Acquire(t.Context(), rlock.Wait(2*time.Second))
 			for j := range 8 {
 				wait := timeout/5 + time.Duration(50+20*i+2*j)*time.Millisecond
-				if ok, err := rival.TryLock(t.Context(), rlock.Wait(wait)); err != nil || ok {
-					t.Errorf("after %v: %v, %v", wait, ok, err)
+				if _, err := rival.Acquire(t.Context(), rlock.Wait(wait)); !errors.Is(err, rlock.ErrNotAcquired) {
+					t.Errorf("after %v: %v", wait, err)
 				}
 			}
 		})

@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,7 +74,7 @@ func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []stri
 	h := &pipelines{sent: make(map[string]int), each: each}
 	rdb := redistest.Start(t).Client(t)
 	rdb.AddHook(h)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(timeout), rlock.WithAutoPipeline(-1)) // renewals only
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(timeout), rlock.WithoutAutoPipeline()) // renewals only
 	locks, holds := make([]*rlock.Lock, n), make([]*rlock.Hold, n)
 	var wg sync.WaitGroup
 	const workers = 8
@@ -139,7 +138,6 @@ func TestAHungConnectionDelaysNoOtherRenewals(t *testing.T) { // see holdMany
 	})
 	defer close(free)
 	renewedAll(t, holds)
-	runtime.KeepAlive(holds)
 }
 
 func TestHoldsUnlockedBeforeTheirTurnAreNotRenewed(t *testing.T) { // see holdMany
@@ -176,5 +174,4 @@ func TestHoldsUnlockedBeforeTheirTurnAreNotRenewed(t *testing.T) { // see holdMa
 			require.Zero(t, h.count(name), name)
 		}
 	}
-	runtime.KeepAlive(holds) // the remaining holds must not be dropped
 }

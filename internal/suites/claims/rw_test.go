@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
@@ -19,31 +20,31 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		one, two := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName()), testkit.NewClient(t, rdb)
-		other := two.NewRWLock(one.ReadLock().Name())
+		other := two.NewRWLock(one.Reader().Name())
 		a, b := rlock.WithOwner(t.Context()), rlock.WithOwner(t.Context())
-		require.Same(t, one.ReadLock(), one.ReadLock())
-		require.NoError(t, one.ReadLock().Lock(a))
-		require.True(t, testkit.Must(other.ReadLock().TryLock(b)), "readers share")
-		require.False(t, testkit.Must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a reader excludes writers")
-		require.True(t, testkit.Must(one.ReadLock().IsLocked(t.Context())))
-		require.False(t, testkit.Must(one.WriteLock().IsLocked(t.Context())))
-		freed, err := other.WriteLock().ForceUnlock(t.Context())
+		require.Same(t, one.Reader(), one.Reader())
+		require.NoError(t, one.Reader().Lock(a))
+		require.True(t, testkit.Must(other.Reader().TryLock(b)), "readers share")
+		require.False(t, testkit.Must(other.Writer().TryLock(rlock.WithOwner(t.Context()))), "a reader excludes writers")
+		require.True(t, testkit.Must(one.Reader().IsLocked(t.Context())))
+		require.False(t, testkit.Must(one.Writer().IsLocked(t.Context())))
+		freed, err := other.Writer().ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.False(t, freed, "a force unlock of the write lock frees no readers")
-		require.NoError(t, one.ReadLock().Unlock(a))
-		require.False(t, testkit.Must(one.WriteLock().TryLock(a)), "one reader is left")
-		require.NoError(t, other.ReadLock().Unlock(b))
+		require.NoError(t, one.Reader().Unlock(a))
+		require.False(t, testkit.Must(one.Writer().TryLock(a)), "one reader is left")
+		require.NoError(t, other.Reader().Unlock(b))
 
-		require.True(t, testkit.Must(one.WriteLock().TryLock(a)))
-		require.False(t, testkit.Must(other.ReadLock().TryLock(b)), "a writer excludes readers")
-		require.False(t, testkit.Must(other.WriteLock().TryLock(b)))
-		require.False(t, testkit.Must(one.ReadLock().IsLocked(t.Context())))
-		require.True(t, testkit.Must(one.WriteLock().IsLocked(t.Context())))
-		freed, err = other.ReadLock().ForceUnlock(t.Context())
+		require.True(t, testkit.Must(one.Writer().TryLock(a)))
+		require.False(t, testkit.Must(other.Reader().TryLock(b)), "a writer excludes readers")
+		require.False(t, testkit.Must(other.Writer().TryLock(b)))
+		require.False(t, testkit.Must(one.Reader().IsLocked(t.Context())))
+		require.True(t, testkit.Must(one.Writer().IsLocked(t.Context())))
+		freed, err = other.Reader().ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.False(t, freed, "a force unlock of the read lock frees no writer")
-		require.NoError(t, one.WriteLock().Unlock(a))
-		require.Zero(t, rdb.Exists(t.Context(), one.ReadLock().Name()).Val())
+		require.NoError(t, one.Writer().Unlock(a))
+		require.Zero(t, rdb.Exists(t.Context(), one.Reader().Name()).Val())
 	})
 }
 
@@ -53,41 +54,41 @@ func TestAWriterMayReadAndKeepReading(t *testing.T) {
 		t.Helper()
 		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Second))
 		rw := client.NewRWLock(testkit.NewName())
-		other := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(rw.ReadLock().Name())
+		other := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour)).NewRWLock(rw.Reader().Name())
 		ctx := rlock.WithOwner(t.Context())
-		require.NoError(t, rw.WriteLock().Lock(ctx, rlock.Lease(time.Hour)))
-		require.NoError(t, rw.ReadLock().Lock(ctx))
-		require.NoError(t, rw.ReadLock().Lock(ctx))
-		require.True(t, testkit.Must(rw.ReadLock().IsLocked(t.Context())))
-		require.Equal(t, 2, testkit.Must(rw.ReadLock().HoldCount(ctx)))
-		require.Equal(t, 1, testkit.Must(rw.WriteLock().HoldCount(ctx)))
-		require.NoError(t, rw.ReadLock().Unlock(ctx))
-		require.Greater(t, testkit.Must(rw.WriteLock().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
-		require.NoError(t, rw.WriteLock().Lock(ctx), "an owner of both locks re-enters the write lock")
-		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.NoError(t, rw.Writer().Lock(ctx, rlock.Lease(time.Hour)))
+		require.NoError(t, rw.Reader().Lock(ctx))
+		require.NoError(t, rw.Reader().Lock(ctx))
+		require.True(t, testkit.Must(rw.Reader().IsLocked(t.Context())))
+		require.Equal(t, 2, testkit.Must(rw.Reader().HoldCount(ctx)))
+		require.Equal(t, 1, testkit.Must(rw.Writer().HoldCount(ctx)))
+		require.NoError(t, rw.Reader().Unlock(ctx))
+		require.Greater(t, testkit.Must(rw.Writer().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
+		require.NoError(t, rw.Writer().Lock(ctx), "an owner of both locks re-enters the write lock")
+		require.NoError(t, rw.Writer().Unlock(ctx))
 
-		reading := testkit.Async(func() error { return other.ReadLock().Lock(t.Context()) })
-		channel := testkit.Channel(other.ReadLock())
+		reading := testkit.Async(func() error { return other.Reader().Lock(t.Context()) })
+		channel := testkit.Channel(other.Reader())
 		testkit.Eventually(t, "another reader waits", func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1 })
 		<-time.After(50 * time.Millisecond) // until the waiter has tried again and sleeps
-		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.NoError(t, rw.Writer().Unlock(ctx))
 		require.NoError(t, testkit.Within(t, "the downgrade admits the reader", reading))
-		require.LessOrEqual(t, testkit.Must(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's lease of an hour no longer counts")
-		require.False(t, testkit.Must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))))
-		require.NoError(t, other.ReadLock().Unlock(t.Context()))
+		require.LessOrEqual(t, testkit.Must(rw.Reader().TTL(ctx)), 31*time.Second, "the writer's lease of an hour no longer counts")
+		require.False(t, testkit.Must(other.Writer().TryLock(rlock.WithOwner(t.Context()))))
+		require.NoError(t, other.Reader().Unlock(t.Context()))
 
-		ok, err := other.WriteLock().TryLock(t.Context(), rlock.Wait(2500*time.Millisecond))
+		ok, err := other.Writer().TryLock(t.Context(), rlock.Wait(2500*time.Millisecond))
 		require.NoError(t, err)
 		require.False(t, ok, "the read lock is renewed")
-		_, err = rw.WriteLock().TryLock(ctx)
+		_, err = rw.Writer().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrUpgrade)
-		require.ErrorIs(t, rw.WriteLock().Lock(ctx), rlock.ErrUpgrade, "an upgrade would wait for itself")
-		require.ErrorIs(t, rw.WriteLock().Unlock(ctx), rlock.ErrNotHeld)
-		require.NoError(t, rw.ReadLock().Unlock(ctx))
-		require.NoError(t, rw.WriteLock().Lock(ctx), "the write lock is available after the read unlock")
-		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.ErrorIs(t, rw.Writer().Lock(ctx), rlock.ErrUpgrade, "an upgrade would wait for itself")
+		require.ErrorIs(t, rw.Writer().Unlock(ctx), rlock.ErrNotHeld)
+		require.NoError(t, rw.Reader().Unlock(ctx))
+		require.NoError(t, rw.Writer().Lock(ctx), "the write lock is available after the read unlock")
+		require.NoError(t, rw.Writer().Unlock(ctx))
 		testkit.Eventually(t, "nothing is left", func() bool {
-			return rdb.Exists(t.Context(), rw.ReadLock().Name()).Val() == 0 && testkit.Remains(client) == 0
+			return rdb.Exists(t.Context(), rw.Reader().Name()).Val() == 0 && testkit.Remains(client) == 0
 		})
 	})
 }
@@ -98,14 +99,14 @@ func TestAWriterReadsAlthoughReadersQueue(t *testing.T) {
 	rdb := redistest.Embedded(t)
 	rw := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName())
 	var reading <-chan error
-	require.NoError(t, rw.WriteLock().Do(t.Context(), func(ctx context.Context) error {
-		reading = testkit.Async(func() error { return rw.ReadLock().Lock(t.Context()) })
-		testkit.Eventually(t, "a reader queues in this process", func() bool { return testkit.Waiting(rw.ReadLock()) == 1 })
-		require.NoError(t, rw.ReadLock().Lock(ctx, rlock.Wait(testkit.ALongTime)))
-		return rw.ReadLock().Unlock(ctx)
+	require.NoError(t, rw.Writer().Do(t.Context(), func(ctx context.Context) error {
+		reading = testkit.Async(func() error { return rw.Reader().Lock(t.Context()) })
+		testkit.Eventually(t, "a reader queues in this process", func() bool { return testkit.Waiting(rw.Reader()) == 1 })
+		require.NoError(t, rw.Reader().Lock(ctx, rlock.Wait(testkit.ALongTime)))
+		return rw.Reader().Unlock(ctx)
 	}))
 	require.NoError(t, testkit.Within(t, "the reader gets the lock afterwards", reading))
-	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+	require.NoError(t, rw.Reader().Unlock(t.Context()))
 }
 
 func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
@@ -113,7 +114,7 @@ func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		name := testkit.NewName()
-		writer := testkit.NewClient(t, rdb).NewRWLock(name).WriteLock()
+		writer := testkit.NewClient(t, rdb).NewRWLock(name).Writer()
 		require.NoError(t, writer.Lock(t.Context(), rlock.Lease(time.Hour)))
 		const readers = 20
 		var inside sync.WaitGroup
@@ -121,7 +122,7 @@ func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
 		var locks []*rlock.Lock
 		done := make(chan error, readers)
 		for range 2 {
-			locks = append(locks, testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(name).ReadLock())
+			locks = append(locks, testkit.NewClient(t, rdb, tune.PollInterval(time.Hour)).NewRWLock(name).Reader())
 		}
 		for i := range readers {
 			go func() {
@@ -146,8 +147,8 @@ func TestADeadReaderBlocksWritersOnlyForItsOwnLease(t *testing.T) {
 		t.Helper()
 		name := testkit.NewName()
 		dead := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
-		require.NoError(t, dead.NewRWLock(name).ReadLock().Lock(t.Context()))
-		long := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second)).NewRWLock(name).ReadLock()
+		require.NoError(t, dead.NewRWLock(name).Reader().Lock(t.Context()))
+		long := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second)).NewRWLock(name).Reader()
 		hold, err := long.Acquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, dead.Close()) // ends its renewals
@@ -155,7 +156,7 @@ func TestADeadReaderBlocksWritersOnlyForItsOwnLease(t *testing.T) {
 			before := hold.Deadline()
 			testkit.Eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 		}
-		writer := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(name).WriteLock()
+		writer := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour)).NewRWLock(name).Writer()
 		writing := testkit.Async(func() error { return writer.Lock(t.Context()) })
 		testkit.Eventually(t, "a writer waits", func() bool { return testkit.Waiting(writer) == 1 })
 		require.NoError(t, hold.Unlock(t.Context()))
@@ -171,23 +172,23 @@ func TestReadersHaveTheirOwnLeases(t *testing.T) {
 		t.Helper()
 		client := testkit.NewClient(t, rdb)
 		rw := client.NewRWLock(testkit.NewName())
-		short, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(300*time.Millisecond))
+		short, err := rw.Reader().Acquire(t.Context(), rlock.Lease(300*time.Millisecond))
 		require.NoError(t, err)
-		long, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(time.Minute))
+		long, err := rw.Reader().Acquire(t.Context(), rlock.Lease(time.Minute))
 		require.NoError(t, err)
 		testkit.Within(t, "the short hold is lost", short.Done())
 		require.ErrorIs(t, short.Err(), rlock.ErrLost)
 		require.NoError(t, long.Err())
 		testkit.Eventually(t, "its field is gone, although the lock exists", func() bool {
-			return len(testkit.Holders(t, rdb, rw.ReadLock().Name())) == 2 // the mode and the long hold
+			return len(testkit.Holders(t, rdb, rw.Reader().Name())) == 2 // the mode and the long hold
 		})
-		medium, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(20*time.Second))
+		medium, err := rw.Reader().Acquire(t.Context(), rlock.Lease(20*time.Second))
 		require.NoError(t, err)
 		require.NoError(t, long.Unlock(t.Context()))
-		require.LessOrEqual(t, testkit.Must(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the lock lasts as long as the longest remaining lease")
+		require.LessOrEqual(t, testkit.Must(rw.Reader().TTL(t.Context())), 20*time.Second, "the lock lasts as long as the longest remaining lease")
 		require.NoError(t, medium.Unlock(t.Context()))
 		require.ErrorIs(t, short.Unlock(t.Context()), rlock.ErrLost)
-		require.Zero(t, rdb.Exists(t.Context(), rw.ReadLock().Name()).Val())
+		require.Zero(t, rdb.Exists(t.Context(), rw.Reader().Name()).Val())
 	})
 }
 
@@ -199,17 +200,17 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 		rw := client.NewRWLock(testkit.NewName())
 		ctx := rlock.WithOwner(t.Context())
-		hold, err := rw.ReadLock().Acquire(ctx)
+		hold, err := rw.Reader().Acquire(ctx)
 		require.NoError(t, err)
-		other, err := rw.ReadLock().Acquire(rlock.WithOwner(t.Context()))
+		other, err := rw.Reader().Acquire(rlock.WithOwner(t.Context()))
 		require.NoError(t, err)
-		for field := range testkit.Holders(t, rdb, rw.ReadLock().Name()) {
+		for field := range testkit.Holders(t, rdb, rw.Reader().Name()) {
 			if field != "mode" {
-				key := "{" + rw.ReadLock().Name() + "}:" + field + ":rwlock_timeout:1"
+				key := "{" + rw.Reader().Name() + "}:" + field + ":rwlock_timeout:1"
 				require.EqualValues(t, 1, rdb.Exists(t.Context(), key).Val(), "the key has Redisson's name")
-				if n, _ := rw.ReadLock().HoldCount(ctx); n == 1 {
+				if n, _ := rw.Reader().HoldCount(ctx); n == 1 {
 					require.NoError(t, rdb.Del(t.Context(), key).Err())
-					if n, _ = rw.ReadLock().HoldCount(ctx); n == 1 { // the key belongs to the other hold
+					if n, _ = rw.Reader().HoldCount(ctx); n == 1 { // the key belongs to the other hold
 						require.NoError(t, rdb.Set(t.Context(), key, 1, 5*time.Second).Err())
 					}
 				}
@@ -217,12 +218,12 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 		}
 		testkit.Within(t, "the next renewal detects the loss", hold.Done())
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
-		_, err = rw.ReadLock().TryLock(ctx)
+		_, err = rw.Reader().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrLost)
-		_, err = rw.WriteLock().TryLock(ctx)
+		_, err = rw.Writer().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrLost, "the loss is not reported as an upgrade")
 		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
-		testkit.Eventually(t, "its field is removed too", func() bool { return len(testkit.Holders(t, rdb, rw.ReadLock().Name())) == 2 })
+		testkit.Eventually(t, "its field is removed too", func() bool { return len(testkit.Holders(t, rdb, rw.Reader().Name())) == 2 })
 		require.NoError(t, other.Err())
 		require.NoError(t, other.Unlock(t.Context()))
 	})
@@ -235,17 +236,17 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(1500*time.Millisecond))
 		for _, name := range []string{"{test}:abc:key", "a:b:c", "mode", "x{y}z:1", "{}", "a{b"} {
 			rw := client.NewRWLock(name + testkit.NewName())
-			one, err := rw.ReadLock().Acquire(t.Context())
+			one, err := rw.Reader().Acquire(t.Context())
 			require.NoError(t, err, name)
-			two, err := rw.ReadLock().Acquire(t.Context())
+			two, err := rw.Reader().Acquire(t.Context())
 			require.NoError(t, err, name)
 			before := one.Deadline()
 			testkit.Eventually(t, "the hold is renewed", func() bool { return one.Deadline().After(before) })
 			require.NoError(t, one.Unlock(t.Context()), name)
-			require.False(t, testkit.Must(rw.WriteLock().TryLock(t.Context())), name)
+			require.False(t, testkit.Must(rw.Writer().TryLock(t.Context())), name)
 			require.NoError(t, two.Unlock(t.Context()), name)
-			require.True(t, testkit.Must(rw.WriteLock().TryLock(t.Context())), name)
-			require.NoError(t, rw.WriteLock().Unlock(t.Context()), name)
+			require.True(t, testkit.Must(rw.Writer().TryLock(t.Context())), name)
+			require.NoError(t, rw.Writer().Unlock(t.Context()), name)
 		}
 	})
 }
@@ -257,28 +258,28 @@ func TestForceUnlockOfAReadWriteLockEndsAllItsHolds(t *testing.T) {
 		client := testkit.NewClient(t, rdb)
 		rw := client.NewRWLock(testkit.NewName())
 		ctx := rlock.WithOwner(t.Context())
-		one, err := rw.ReadLock().Acquire(ctx)
+		one, err := rw.Reader().Acquire(ctx)
 		require.NoError(t, err)
-		two, err := rw.ReadLock().Acquire(t.Context())
+		two, err := rw.Reader().Acquire(t.Context())
 		require.NoError(t, err)
 		_, _ = one.Done(), two.Done()
-		require.True(t, testkit.Must(rw.ReadLock().ForceUnlock(t.Context())))
+		require.True(t, testkit.Must(rw.Reader().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{one, two} {
 			testkit.Within(t, "both holds are notified", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
-		write, err := rw.WriteLock().Acquire(ctx)
+		write, err := rw.Writer().Acquire(ctx)
 		require.NoError(t, err)
-		read, err := rw.ReadLock().Acquire(ctx)
+		read, err := rw.Reader().Acquire(ctx)
 		require.NoError(t, err)
 		_, _ = write.Done(), read.Done()
-		require.True(t, testkit.Must(rw.WriteLock().ForceUnlock(t.Context())))
+		require.True(t, testkit.Must(rw.Writer().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{write, read} {
 			testkit.Within(t, "both holds of the writer are notified", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
-		require.True(t, testkit.Must(rw.WriteLock().TryLock(ctx)))
-		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.True(t, testkit.Must(rw.Writer().TryLock(ctx)))
+		require.NoError(t, rw.Writer().Unlock(ctx))
 	})
 }
 
@@ -286,28 +287,28 @@ func TestForceUnlockOfAReadWriteLockEndsAllItsHolds(t *testing.T) {
 func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	rw := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(testkit.NewName())
-	holder := testkit.NewClient(t, rdb).NewRWLock(rw.ReadLock().Name()).WriteLock()
+	rw := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour)).NewRWLock(testkit.NewName())
+	holder := testkit.NewClient(t, rdb).NewRWLock(rw.Reader().Name()).Writer()
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(time.Hour)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	foreign := testkit.Async(func() error { return rw.ReadLock().Lock(ctx) })
-	testkit.Eventually(t, "a stranger queues", func() bool { return testkit.Waiting(rw.ReadLock()) == 1 })
+	foreign := testkit.Async(func() error { return rw.Reader().Lock(ctx) })
+	testkit.Eventually(t, "a stranger queues", func() bool { return testkit.Waiting(rw.Reader()) == 1 })
 	owner := rlock.WithOwner(t.Context())
-	reading := testkit.Async(func() error { return rw.ReadLock().Lock(owner) })
-	testkit.Eventually(t, "the owner queues behind the stranger", func() bool { return testkit.Waiting(rw.ReadLock()) == 2 })
+	reading := testkit.Async(func() error { return rw.Reader().Lock(owner) })
+	testkit.Eventually(t, "the owner queues behind the stranger", func() bool { return testkit.Waiting(rw.Reader()) == 2 })
 	testkit.Eventually(t, "the stranger is subscribed", func() bool {
 		return rdb.PubSubNumSub(t.Context(), testkit.Channel(holder)).Val()[testkit.Channel(holder)] == 1
 	})
-	testkit.AwaitSleepers(t, rdb, 0, rw.ReadLock())
+	testkit.AwaitSleepers(t, rdb, 0, rw.Reader())
 	<-time.After(50 * time.Millisecond)                           // until it has tried again since it is subscribed
 	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // without a message
-	require.True(t, testkit.Must(rw.WriteLock().TryLock(owner)))
+	require.True(t, testkit.Must(rw.Writer().TryLock(owner)))
 	require.NoError(t, testkit.Within(t, "the owner reads under its own write lock", reading))
-	require.NoError(t, rw.ReadLock().Unlock(owner))
-	require.NoError(t, rw.WriteLock().Unlock(owner))
+	require.NoError(t, rw.Reader().Unlock(owner))
+	require.NoError(t, rw.Writer().Unlock(owner))
 	require.NoError(t, testkit.Within(t, "the stranger gets the lock next", foreign))
-	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+	require.NoError(t, rw.Reader().Unlock(t.Context()))
 	require.ErrorIs(t, holder.Unlock(t.Context()), rlock.ErrLost)
 }
 
@@ -317,21 +318,21 @@ func TestReadersOvertakeOnlyWritersOfOtherProcesses(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		rw, other := testkit.NewClient(t, rdb).NewRWLock(testkit.NewName()), testkit.NewClient(t, rdb)
-		hold, err := rw.ReadLock().Acquire(t.Context())
+		hold, err := rw.Reader().Acquire(t.Context())
 		require.NoError(t, err)
-		writing := testkit.Async(func() error { return rw.WriteLock().Lock(t.Context()) })
-		testkit.Eventually(t, "a writer waits", func() bool { return testkit.Waiting(rw.WriteLock()) == 1 })
-		reading := testkit.Async(func() error { return rw.ReadLock().Lock(t.Context()) })
-		testkit.Eventually(t, "a reader waits behind the writer", func() bool { return testkit.Waiting(rw.WriteLock()) == 2 })
-		foreign := other.NewRWLock(rw.ReadLock().Name()).ReadLock()
+		writing := testkit.Async(func() error { return rw.Writer().Lock(t.Context()) })
+		testkit.Eventually(t, "a writer waits", func() bool { return testkit.Waiting(rw.Writer()) == 1 })
+		reading := testkit.Async(func() error { return rw.Reader().Lock(t.Context()) })
+		testkit.Eventually(t, "a reader waits behind the writer", func() bool { return testkit.Waiting(rw.Writer()) == 2 })
+		foreign := other.NewRWLock(rw.Reader().Name()).Reader()
 		require.True(t, testkit.Must(foreign.TryLock(t.Context())), "a reader of another process overtakes the writer, as with Redisson")
 		require.NoError(t, foreign.Unlock(t.Context()))
 		require.Empty(t, reading, "the reader stays behind the writer")
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.NoError(t, testkit.Within(t, "the writer gets the lock first", writing))
 		require.Empty(t, reading)
-		require.NoError(t, rw.WriteLock().Unlock(t.Context()))
+		require.NoError(t, rw.Writer().Unlock(t.Context()))
 		require.NoError(t, testkit.Within(t, "the reader gets the lock next", reading))
-		require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+		require.NoError(t, rw.Reader().Unlock(t.Context()))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestASemaphoreThatIsGoneIsSetUpAgain deletes a semaphore. A handle with a total sets it up again, for those who wait, too.
@@ -19,7 +20,7 @@ func TestASemaphoreThatIsGoneIsSetUpAgain(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		client := testkit.NewClient(t, rdb, rlock.WithPollInterval(100*time.Millisecond))
+		client := testkit.NewClient(t, rdb, tune.PollInterval(100*time.Millisecond))
 		sem := client.NewSemaphore(testkit.NewName(), rlock.Total(2))
 		gone := func() { require.NoError(t, rdb.Del(t.Context(), sem.Name(), "{"+sem.Name()+"}:timeout").Err()) }
 		for _, opts := range [][]rlock.AcquireOption{{}, {rlock.Wait(time.Minute)}, {rlock.Permits(2)}} {

@@ -12,9 +12,10 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
-// TestPermitsStayInTheProcess: goroutines of one process pass permits on by one command each.
+// TestPermitsStayInTheProcess: a turn of the goroutines of one process costs about two commands.
 func TestPermitsStayInTheProcess(t *testing.T) {
 	t.Parallel()
 	for what, limiter := range limiters {
@@ -51,8 +52,8 @@ func TestPermitsStayInTheProcess(t *testing.T) {
 			run(turns)
 			calls := testkit.Stats(t, admin)
 			perTurn := float64(calls["evalsha"]+calls["eval"]) / float64(goroutines*turns)
-			t.Logf("%.2f commands a turn, %d of %d handed over", perTurn, client.Stats().HandOvers, client.Stats().Acquired)
-			require.LessOrEqual(t, perTurn, 1.6)
+			t.Logf("%.2f commands a turn", perTurn)
+			require.LessOrEqual(t, perTurn, 2.5)
 			require.LessOrEqual(t, most.Load(), int64(permits))
 		})
 	}
@@ -63,10 +64,10 @@ func TestPermitsAreHandedOverInOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	client := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+	client := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 	name := testkit.NewName()
 	s := client.NewSemaphore(name, rlock.Total(2))
-	line := "redisson_unlock_latch:{" + name + "}:waiters"
+	line := "rlock:{" + name + "}"
 	first := testkit.Must(s.Acquire(t.Context(), rlock.Permits(2)))
 	wants := []int{1, 1, 1, 1, 1, 2, 1, 1, 1, 2, 2, 1, 1}
 	together := [][]int{{0, 1}, {2, 3}, {4}, {5}, {6, 7}, {8}, {9}, {10}, {11, 12}}
@@ -102,11 +103,9 @@ func TestPermitsAreHandedOverInOrder(t *testing.T) {
 			require.NoError(t, hold.Unlock(t.Context()))
 		}
 	}
-	t.Logf("%d handed over", client.Stats().HandOvers) // one that has just asked is not handed anything
 }
 
-// TestABusyProcessLeavesPermitsToOthers: a process whose goroutines pass permits on does so a few times while another process waits,
-// also for all permits.
+// TestABusyProcessLeavesPermitsToOthers: another process that waits has its turns, also for all permits.
 func TestABusyProcessLeavesPermitsToOthers(t *testing.T) {
 	t.Parallel()
 	for _, wants := range []int{1, 4} {
@@ -115,7 +114,7 @@ func TestABusyProcessLeavesPermitsToOthers(t *testing.T) {
 			const permits, goroutines, turns = 4, 16, 25
 			server := redistest.Start(t)
 			name := testkit.NewName()
-			busy := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+			busy := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 			hot := busy.NewSemaphore(name, rlock.Total(permits))
 			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
@@ -126,8 +125,8 @@ func TestABusyProcessLeavesPermitsToOthers(t *testing.T) {
 					}
 				})
 			}
-			testkit.Eventually(t, "permits are passed on", func() bool { return busy.Stats().HandOvers > 100 })
-			s := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewSemaphore(name)
+			testkit.Eventually(t, "permits are passed on", func() bool { return busy.Stats().Acquired > 100 })
+			s := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)).NewSemaphore(name)
 			before := busy.Stats().Acquired
 			for range turns {
 				hold := testkit.Must(s.Acquire(t.Context(), rlock.Permits(wants)))

@@ -10,6 +10,8 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // inGoodTime is how late a shutdown may be on a loaded machine. TestFigureShutdown has the figures.
@@ -37,16 +39,16 @@ func TestAWriterTakesItsReadLockDuringShutdown(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	rw := client.NewRWLock(testkit.NewName())
 	owner := rlock.WithOwner(t.Context())
-	write, err := rw.WriteLock().Acquire(owner)
+	write, err := rw.Writer().Acquire(owner)
 	require.NoError(t, err)
 	stopped := testkit.Async(func() error { return client.Shutdown(t.Context()) })
 	testkit.Within(t, "the writer is told", write.Context().Done())
-	require.NoError(t, rw.ReadLock().Lock(owner))
-	require.ErrorIs(t, rw.ReadLock().Lock(t.Context()), rlock.ErrClosed, "another reader")
+	require.NoError(t, rw.Reader().Lock(owner))
+	require.ErrorIs(t, rw.Reader().Lock(t.Context()), rlock.ErrClosed, "another reader")
 	require.NoError(t, write.Unlock(t.Context()))
-	require.ErrorIs(t, rw.WriteLock().Lock(owner), rlock.ErrUpgrade)
+	require.ErrorIs(t, rw.Writer().Lock(owner), rlock.ErrUpgrade)
 	testkit.Stays(t, "Shutdown waits for the reader", func() bool { return len(stopped) == 0 })
-	require.NoError(t, rw.ReadLock().Unlock(owner))
+	require.NoError(t, rw.Reader().Unlock(owner))
 	require.NoError(t, testkit.Within(t, "Shutdown returns", stopped))
 }
 
@@ -54,11 +56,11 @@ func TestAWriterTakesItsReadLockDuringShutdown(t *testing.T) {
 func TestShutdownOfOneClientOfAGroup(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	for what, makeGroup := range map[string]func(one, other *rlock.Client) rlock.Locker{
-		"multi": func(one, other *rlock.Client) rlock.Locker {
+	for what, makeGroup := range map[string]func(one, other *rlock.Client) handles.Any{
+		"multi": func(one, other *rlock.Client) handles.Any {
 			return rlock.NewMultiLock(other.NewLock(testkit.NewName()), one.NewLock(testkit.NewName()))
 		},
-		"red": func(one, other *rlock.Client) rlock.Locker {
+		"red": func(one, other *rlock.Client) handles.Any {
 			return rlock.NewRedLock(one.NewLock(testkit.NewName()), other.NewLock(testkit.NewName()),
 				one.NewLock(testkit.NewName()))
 		},
@@ -88,19 +90,19 @@ func TestStatsOfAClient(t *testing.T) {
 	require.NoError(t, err)
 	again, err := lock.Acquire(hold.Context())
 	require.NoError(t, err)
-	require.NoError(t, group.Lock(t.Context()))
-	require.Equal(t, rlock.Stats{Held: 3, Acquired: 3}, client.Stats(), "a re-entry counts once, a group as its members")
+	both := testkit.Must(group.Acquire(t.Context()))
+	require.Equal(t, observe.Stats{Held: 3, Acquired: 3}, client.Stats(), "a re-entry counts once, a group as its members")
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
 	testkit.Eventually(t, "one waits", func() bool { return client.Stats().Waiting == 1 })
 	require.NoError(t, again.Unlock(t.Context()))
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "it has waited", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, group.Unlock(t.Context()))
+	require.NoError(t, both.Unlock(t.Context()))
 	stats := client.Stats()
 	require.LessOrEqual(t, stats.HandOvers, uint64(1))
 	stats.HandOvers = 0
-	require.Equal(t, rlock.Stats{Acquired: 4}, stats)
+	require.Equal(t, observe.Stats{Acquired: 4}, stats)
 	require.NoError(t, client.Close())
 	require.Equal(t, uint64(4), client.Stats().Acquired, "it works after Close")
 	var none *rlock.Client

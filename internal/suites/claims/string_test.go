@@ -11,16 +11,17 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // TestWhatIsPrinted has the kind and the name, and nothing by which somebody else could act as a holder.
 func TestWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	c := testkit.NewClient(t, redistest.Embedded(t), rlock.WithKeyPrefix("app:"))
-	lock, fenced, rw := c.NewLock("a"), c.NewFencedLock("b"), c.NewRWLock("c")
+	lock, fenced, rw := c.NewLock("a"), c.NewLock("b", rlock.Fenced()), c.NewRWLock("c")
 	multi := rlock.NewMultiLock(lock, c.NewFairLock("d"))
 	semaphore := c.NewSemaphore("e", rlock.Total(2))
-	held := func(of rlock.Acquirer) *rlock.Hold { return testkit.Must(of.Acquire(t.Context())) }
+	held := func(of handles.Any) *rlock.Hold { return testkit.Must(of.Acquire(t.Context())) }
 	token := held(fenced)
 	for _, printed := range []struct {
 		value fmt.Stringer
@@ -31,17 +32,17 @@ func TestWhatIsPrinted(t *testing.T) {
 		{c.NewFairLock("d", rlock.Fenced()), `fenced fair lock "d"`},
 		{c.NewSpinLock("s"), `spin lock "s"`},
 		{rw, `read-write lock "c"`},
-		{rw.ReadLock(), `read lock "c"`},
-		{rw.WriteLock(), `write lock "c"`},
+		{rw.Reader(), `read lock "c"`},
+		{rw.Writer(), `write lock "c"`},
 		{multi, `multi lock of "a", "d"`},
-		{rlock.NewRedLock(lock, multi), `red lock of "a", "a" and others`},
+		{rlock.NewRedLock(lock, fenced), `red lock of "a", "b"`},
 		{semaphore, `semaphore "e"`},
 		{c.NewPlainSemaphore("f"), `plain semaphore "f"`},
 		{c.NewCountDownLatch("g"), `count-down latch "g"`},
 		{c.NewElection("h"), `election "h"`},
 		{held(lock), `hold of lock "a"`},
 		{token, fmt.Sprintf(`hold of fenced lock "b" with token %d`, token.Token())},
-		{held(rw.ReadLock()), `hold of read lock "c"`},
+		{held(rw.Reader()), `hold of read lock "c"`},
 		{held(rlock.NewMultiLock(c.NewLock("i"), c.NewLock("j"))), `hold of multi lock of "i", "j"`},
 		{held(semaphore), `hold of semaphore "e"`},
 		{c.NewLock("line\nbreak"), `lock "line\nbreak"`},

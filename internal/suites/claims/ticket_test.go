@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // exported are the kinds whose holds can be exported.
@@ -132,11 +133,11 @@ func TestWhatIsNotExported(t *testing.T) {
 			require.Empty(t, ticket, what)
 			require.NoError(t, hold.Err(), what)
 		}
-		lock := client.NewFencedLock(testkit.NewName() + "\n")
+		lock := client.NewLock(testkit.NewName()+"\n", rlock.Fenced())
 		hold := testkit.Must(lock.Acquire(ctx))
 		for what, opt := range map[string]rlock.AcquireOption{
 			"renewed": rlock.RenewedLease(time.Second), "wait": rlock.Wait(0), "permits": rlock.Permits(1), "at least": rlock.AtLeast(time.Second),
-			"lease": rlock.Lease(-1), "zero": {},
+			"lease": rlock.Lease(-1), "nil": nil,
 		} {
 			refused(what, hold, rlock.ErrInvalidOption, opt)
 		}
@@ -155,11 +156,11 @@ func TestWhatIsNotExported(t *testing.T) {
 		require.NoError(t, hold.Unlock(ctx))
 
 		rw := client.NewRWLock(testkit.NewName())
-		read := testkit.Must(rw.ReadLock().Acquire(ctx))
+		read := testkit.Must(rw.Reader().Acquire(ctx))
 		refused("read", read, rlock.ErrInvalidOption)
 		require.NoError(t, read.Unlock(ctx))
-		write := testkit.Must(rw.WriteLock().Acquire(ctx))
-		read = testkit.Must(rw.ReadLock().Acquire(write.Context()))
+		write := testkit.Must(rw.Writer().Acquire(ctx))
+		read = testkit.Must(rw.Reader().Acquire(write.Context()))
 		refused("own reads", write, rlock.ErrInvalidOption)
 		require.NoError(t, read.Unlock(ctx))
 		require.NotEmpty(t, testkit.Must(write.Export(ctx)))
@@ -207,14 +208,14 @@ func TestWhatIsNotAdopted(t *testing.T) {
 		}
 		refused(testkit.MakeLock(kind, client, name+"2"), ticket)
 		lock := testkit.MakeLock(kind, client, name)
-		for _, opt := range []rlock.AcquireOption{rlock.Wait(time.Second), rlock.AtLeast(time.Second), rlock.Permits(1), {}} {
+		for _, opt := range []rlock.AcquireOption{rlock.Wait(time.Second), rlock.AtLeast(time.Second), rlock.Permits(1), nil} {
 			refused(lock, ticket, opt)
 		}
 		for _, wrong := range []string{"", "x", "rlock-ticket-1.", ticket[1:], ticket[:len(ticket)-1], ticket + "A", strings.ToUpper(ticket)} {
 			refused(lock, wrong)
 		}
 	}
-	refused(client.NewRWLock(name).ReadLock(), tickets["write"])
+	refused(client.NewRWLock(name).Reader(), tickets["write"])
 	refused(nil, tickets["lock"])
 }
 
@@ -247,7 +248,7 @@ func TestATicketIsASecret(t *testing.T) {
 	_, err := lock.Adopt(ctx, ticket)
 	require.ErrorIs(t, err, rlock.ErrNotHeld)
 	require.NotContains(t, err.Error(), ticket)
-	require.Equal(t, rlock.OutcomeRefused, observed.Last().End.Outcome)
+	require.Equal(t, observe.OutcomeRefused, observed.Last().End.Outcome)
 	require.Zero(t, observed.Last().Start.Wait)
 	require.LessOrEqual(t, len(ticket), len(lock.Name())*4/3+150)
 	require.NoError(t, hold.Unlock(ctx))

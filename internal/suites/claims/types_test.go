@@ -19,36 +19,41 @@ import (
 const program = `package program
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-rlock/rlock"
 )
 
-func options(c *rlock.Client) {
-	all := []rlock.LockOption{rlock.NonReentrant()}
-	_ = c.NewLock("name", all...)
-	_ = c.NewSpinLock("name", []rlock.SpinOption{all[0], rlock.Backoff(time.Second, time.Second)}...)
-	_ = c.NewLock("name", rlock.Backoff(time.Second, time.Second))       // refused
-	_ = c.NewFairLock("name", rlock.Backoff(time.Second, time.Second))   // refused
-	_ = c.NewFencedLock("name", rlock.Backoff(time.Second, time.Second)) // refused
-	_ = c.NewRWLock("name", rlock.Backoff(time.Second, time.Second))     // refused
-	_ = append(all, rlock.Backoff(time.Second, time.Second))             // refused
+func options(ctx context.Context, c *rlock.Client, lock *rlock.Lock) {
+	_ = c.NewLock("name", rlock.Fenced(), rlock.NonReentrant(), rlock.Wait(time.Second), rlock.RenewedLease(time.Minute))
+	_ = c.NewSemaphore("name", rlock.Total(3), rlock.Permits(2))
+	_ = c.NewLock("name", rlock.WithMaxHold(time.Hour)) // refused
+	_ = lock.Lock(ctx, rlock.Lease(time.Minute))
+	_ = lock.Lock(ctx, rlock.Fenced())           // refused
+	_ = lock.Lock(ctx, rlock.LockOption(nil))    // refused
+	_, _ = rlock.New(nil, rlock.Wait(time.Hour)) // refused
+}
+
+func handles(ctx context.Context, c *rlock.Client, lock *rlock.Lock) {
+	both := rlock.NewMultiLock(lock, c.NewRWLock("name").Reader())
+	_ = rlock.NewRedLock(both) // refused
+	_, _ = rlock.HoldFrom(ctx, both)
+	_, _ = rlock.HoldFrom(ctx, c.NewSemaphore("name"))
+	_, _ = rlock.HoldFrom(ctx, mine{}) // refused
 }
 
 type mine struct{ rlock.Client }
 
-func (mine) lockOption() rlock.LockOption { return nil }
+func (mine) handle() error { return nil }
 
 var (
-	_ rlock.SpinOption = rlock.NonReentrant()
-	_ rlock.SpinOption = mine{} // refused
-	_ rlock.Acquirer   = rlock.Locker(nil)
-	_ rlock.Locker     = (*rlock.Lock)(nil)
-	_ rlock.Locker     = rlock.Acquirer(nil) // refused
+	_ rlock.LockOption = rlock.Wait(time.Second)
+	_ rlock.LockOption = mine{} // refused
 )
 `
 
-func TestTheCompilerRefusesABackoffForOtherKinds(t *testing.T) {
+func TestTheCompilerKnowsWhereAnOptionBelongs(t *testing.T) {
 	t.Parallel()
 	repository := testkit.Must(filepath.Abs(testkit.Repository()))
 	file := filepath.Join(t.TempDir(), "program.go")

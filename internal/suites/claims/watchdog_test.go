@@ -13,11 +13,12 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestRenewalsAreBatched(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(12*time.Second), rlock.WithRenewalBatchSize(10))
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(12*time.Second), tune.BatchSize(10))
 	holds := make([]*rlock.Hold, 25)
 	for i := range holds {
 		var err error
@@ -187,31 +188,6 @@ func TestMaxHoldEndsAHold(t *testing.T) {
 	})
 }
 
-func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
-	t.Parallel()
-	logger, log := testkit.Recording()
-	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(1500*time.Millisecond))
-	lock := client.NewLock(testkit.NewName())
-	func() {
-		outer, err := lock.Acquire(t.Context())
-		require.NoError(t, err)
-		inner, err := lock.Acquire(outer.Context())
-		require.NoError(t, err)
-		require.NoError(t, inner.Context().Err())
-	}()
-	kept, err := client.NewLock(testkit.NewName()).Acquire(t.Context())
-	require.NoError(t, err)
-	ctx := kept.Context() // keeps the hold reachable
-	testkit.Eventually(t, "the lock becomes free", func() bool {
-		runtime.GC()
-		return len(testkit.Holders(t, rdb, lock.Name())) == 0
-	})
-	require.True(t, log.Contains("dropped without Unlock"))
-	require.NoError(t, ctx.Err())
-	require.NoError(t, kept.Unlock(ctx))
-}
-
 func TestALockWhoseHandleIsCollectedIsStillRenewed(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
@@ -231,19 +207,7 @@ func TestALockWhoseHandleIsCollectedIsStillRenewed(t *testing.T) {
 	require.NoError(t, client.NewLock(name).Unlock(ctx))
 }
 
-func TestASuspectedSelfDeadlockIsLogged(t *testing.T) {
-	t.Parallel()
-	logger, log := testkit.Recording()
-	lock := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(2*time.Second)).NewLock(testkit.NewName())
-	require.NoError(t, lock.Lock(t.Context()))
-	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, "the self-deadlock is logged", func() bool { return log.Contains("possible self-deadlock") })
-	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
-	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-func TestAHandleRemembersItsLatestLosses(t *testing.T) {
+func TestAHandleRemembersItsLosses(t *testing.T) {
 	t.Parallel()
 	logger, _ := testkit.Recording()
 	lock := testkit.NewClient(t, redistest.Embedded(t), logger).NewLock(testkit.NewName())
@@ -255,15 +219,10 @@ func TestAHandleRemembersItsLatestLosses(t *testing.T) {
 		_, err = lock.ForceUnlock(t.Context())
 		require.NoError(t, err)
 	}
-	lost := 0
 	for range n {
-		err := lock.Unlock(t.Context())
-		require.ErrorIs(t, err, rlock.ErrNotHeld)
-		if errors.Is(err, rlock.ErrLost) {
-			lost++
-		}
+		require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
 	}
-	require.Equal(t, 64, lost)
+	require.NotErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
 }
 
 func TestErrLooksAtTheClock(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // preferring opens clients of one server, each with a handle on one read-write lock whose readers prefer writers.
@@ -28,7 +29,7 @@ func newPreferring(t *testing.T) preferring {
 	t.Helper()
 	server, name := redistest.Start(t), testkit.NewName()
 	return preferring{t, server.Client(t), func(opts ...rlock.Option) *rlock.RWLock {
-		all := append([]rlock.Option{rlock.WithPollInterval(testkit.Never)}, opts...)
+		all := append([]rlock.Option{tune.PollInterval(testkit.Never)}, opts...)
 		return testkit.NewClient(t, server.Client(t), all...).NewRWLock(name, rlock.WriterPreference())
 	}}
 }
@@ -46,14 +47,14 @@ func (p preferring) asleep(lock *rlock.Lock) <-chan error {
 func TestAWriterIsNotStarvedByReaders(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	writer := p.open().WriteLock()
+	writer := p.open().Writer()
 	var waits, turns, passed, reads atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
 	for range 12 {
-		reader := p.open().ReadLock()
+		reader := p.open().Reader()
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				behind, turn := waits.Load(), turns.Load()
@@ -95,14 +96,14 @@ func TestReadersThatWaitReadTogetherBeforeTheNextWriter(t *testing.T) {
 	var writers [8]*rlock.Lock
 	var writing [8]<-chan error
 	for i := range writers {
-		writers[i] = p.open().WriteLock()
+		writers[i] = p.open().Writer()
 	}
 	require.NoError(t, writers[0].Lock(t.Context()))
 	for i := range writers[1:] {
 		writing[i+1] = p.asleep(writers[i+1])
 	}
 	reads := p.open()
-	readers := []*rlock.Lock{reads.ReadLock(), reads.ReadLock(), reads.ReadLock()} // of one process
+	readers := []*rlock.Lock{reads.Reader(), reads.Reader(), reads.Reader()} // of one process
 	var reading []<-chan error
 	for _, r := range readers {
 		reading = append(reading, p.asleep(r))
@@ -132,7 +133,7 @@ func TestReadersThatWaitReadTogetherBeforeTheNextWriter(t *testing.T) {
 	if next == len(writers) {
 		t.Skip("the readers missed each turn")
 	}
-	late := p.open().ReadLock()
+	late := p.open().Reader()
 	require.False(t, testkit.Must(late.TryLock(t.Context())), "a later reader waits for the next writer")
 	lately := p.asleep(late)
 	for i, r := range readers {
@@ -153,7 +154,7 @@ func TestReadersThatWaitReadTogetherBeforeTheNextWriter(t *testing.T) {
 func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	first, second, writer := p.open().ReadLock(), p.open().ReadLock(), p.open().WriteLock()
+	first, second, writer := p.open().Reader(), p.open().Reader(), p.open().Writer()
 	require.NoError(t, first.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	writing := testkit.Async(func() error { return writer.Lock(ctx) })
@@ -170,7 +171,7 @@ func TestAWriterThatGivesUpLetsReadersIn(t *testing.T) {
 func TestADeadWriterKeepsNoReaderOut(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	first, second, writer := p.open().ReadLock(), p.open().ReadLock(), p.open().WriteLock()
+	first, second, writer := p.open().Reader(), p.open().Reader(), p.open().Writer()
 	require.NoError(t, first.Lock(t.Context()))
 	standsDead(t, p.admin, writer)
 	testkit.Eventually(t, "it does not count as one that is about to subscribe", func() bool {
@@ -197,27 +198,27 @@ func standsDead(t *testing.T, admin *redis.Client, writer *rlock.Lock) {
 func TestOwnersPassTheWriterThatWaitsForThem(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	rw, writer := p.open(), p.open().WriteLock()
+	rw, writer := p.open(), p.open().Writer()
 	ctx := rlock.WithOwner(t.Context())
-	require.NoError(t, rw.ReadLock().Lock(ctx))
+	require.NoError(t, rw.Reader().Lock(ctx))
 	writing := p.asleep(writer)
-	require.False(t, testkit.Must(rw.ReadLock().TryLock(t.Context())), "another owner of the same process waits")
-	require.True(t, testkit.Must(rw.ReadLock().TryLock(ctx)), "a re-entry")
-	require.NoError(t, rw.ReadLock().Unlock(ctx))
-	require.NoError(t, rw.ReadLock().Unlock(ctx))
+	require.False(t, testkit.Must(rw.Reader().TryLock(t.Context())), "another owner of the same process waits")
+	require.True(t, testkit.Must(rw.Reader().TryLock(ctx)), "a re-entry")
+	require.NoError(t, rw.Reader().Unlock(ctx))
+	require.NoError(t, rw.Reader().Unlock(ctx))
 	require.NoError(t, testkit.Within(t, "the writer writes", writing))
 
-	next := p.asleep(rw.WriteLock())
+	next := p.asleep(rw.Writer())
 	require.NoError(t, writer.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the next writer writes", next))
 	ctx = rlock.WithOwner(t.Context())
-	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
-	require.NoError(t, rw.WriteLock().Lock(ctx))
+	require.NoError(t, rw.Writer().Unlock(t.Context()))
+	require.NoError(t, rw.Writer().Lock(ctx))
 	waits := p.asleep(writer)
-	require.NoError(t, rw.ReadLock().Lock(ctx), "an owner that writes reads")
-	require.NoError(t, rw.WriteLock().Unlock(ctx), "and goes on to read")
+	require.NoError(t, rw.Reader().Lock(ctx), "an owner that writes reads")
+	require.NoError(t, rw.Writer().Unlock(ctx), "and goes on to read")
 	require.Empty(t, waits)
-	require.NoError(t, rw.ReadLock().Unlock(ctx))
+	require.NoError(t, rw.Reader().Unlock(ctx))
 	require.NoError(t, testkit.Within(t, "the writer writes", waits))
 	require.NoError(t, writer.Unlock(t.Context()))
 }
@@ -226,15 +227,15 @@ func TestOwnersPassTheWriterThatWaitsForThem(t *testing.T) {
 func TestReadersThatWaitJoinADowngrade(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	rw, next, reader, late := p.open(), p.open().WriteLock(), p.open().ReadLock(), p.open().ReadLock()
+	rw, next, reader, late := p.open(), p.open().Writer(), p.open().Reader(), p.open().Reader()
 	ctx := rlock.WithOwner(t.Context())
-	require.NoError(t, rw.WriteLock().Lock(ctx))
-	require.NoError(t, rw.ReadLock().Lock(ctx))
+	require.NoError(t, rw.Writer().Lock(ctx))
+	require.NoError(t, rw.Reader().Lock(ctx))
 	writing, reading := p.asleep(next), p.asleep(reader)
-	require.NoError(t, rw.WriteLock().Unlock(ctx))
+	require.NoError(t, rw.Writer().Unlock(ctx))
 	require.NoError(t, testkit.Within(t, "the reader that waited joins", reading))
 	require.False(t, testkit.Must(late.TryLock(t.Context())), "a later one does not")
-	require.NoError(t, rw.ReadLock().Unlock(ctx))
+	require.NoError(t, rw.Reader().Unlock(ctx))
 	require.Empty(t, writing)
 	require.NoError(t, reader.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the writer writes", writing))
@@ -245,17 +246,17 @@ func TestReadersThatWaitJoinADowngrade(t *testing.T) {
 func TestADowngradeThatNobodyFollowsLeavesNothingForEver(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	rw, reader := p.open(), p.open().ReadLock()
+	rw, reader := p.open(), p.open().Reader()
 	ctx := rlock.WithOwner(t.Context())
-	require.NoError(t, rw.WriteLock().Lock(ctx))
-	require.NoError(t, rw.ReadLock().Lock(ctx))
+	require.NoError(t, rw.Writer().Lock(ctx))
+	require.NoError(t, rw.Reader().Lock(ctx))
 	reading := p.asleep(reader)
-	require.NoError(t, rw.WriteLock().Unlock(ctx))
+	require.NoError(t, rw.Writer().Unlock(ctx))
 	require.NoError(t, testkit.Within(t, "the reader that waited joins", reading))
 	for _, key := range testkit.Must(p.admin.Keys(t.Context(), "*").Result()) {
 		require.Positive(t, testkit.Must(p.admin.PTTL(t.Context(), key).Result()), key)
 	}
-	require.NoError(t, rw.ReadLock().Unlock(ctx))
+	require.NoError(t, rw.Reader().Unlock(ctx))
 	require.NoError(t, reader.Unlock(t.Context()))
 }
 
@@ -263,7 +264,7 @@ func TestADowngradeThatNobodyFollowsLeavesNothingForEver(t *testing.T) {
 func TestAReaderDoesNotJoinALockWhoseLeaseSomebodyTookAway(t *testing.T) {
 	t.Parallel()
 	p := newPreferring(t)
-	first, second, writer := p.open().ReadLock(), p.open().ReadLock(), p.open().WriteLock()
+	first, second, writer := p.open().Reader(), p.open().Reader(), p.open().Writer()
 	require.NoError(t, first.Lock(t.Context()))
 	writing := p.asleep(writer)
 	require.True(t, testkit.Must(p.admin.Persist(t.Context(), first.Name()).Result()))
@@ -282,8 +283,8 @@ func TestWriterPreferenceIsForReadWriteLocks(t *testing.T) {
 	_, err = client.NewFairLock(testkit.NewName(), rlock.WriterPreference()).TryLock(t.Context())
 	require.ErrorIs(t, err, rlock.ErrInvalidOption)
 	rw := client.NewRWLock(testkit.NewName(), rlock.WriterPreference(), rlock.Fenced())
-	require.True(t, testkit.Must(rw.WriteLock().TryLock(t.Context())), "with tokens, too")
-	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
-	require.True(t, testkit.Must(rw.ReadLock().TryLock(t.Context())))
-	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+	require.True(t, testkit.Must(rw.Writer().TryLock(t.Context())), "with tokens, too")
+	require.NoError(t, rw.Writer().Unlock(t.Context()))
+	require.True(t, testkit.Must(rw.Reader().TryLock(t.Context())))
+	require.NoError(t, rw.Reader().Unlock(t.Context()))
 }

@@ -33,7 +33,7 @@ func TestANodeOfAClusterIsNamed(t *testing.T) {
 		require.ErrorContains(t, c.err, alone, what)
 		require.False(t, c.waits(), what)
 		for _, k := range known {
-			if k.name != "an error of Redis" && (k.name != "*QuorumError" || c.kind != "red") {
+			if k.name != "an error of Redis" {
 				require.False(t, k.is(c.err), "%s: %s: %v", what, k.name, c.err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestAServerThatIsNoClusterIsNamed(t *testing.T) {
 		"TryLock":      testkit.Second(lock.TryLock(t.Context())),
 		"IsLocked":     testkit.Second(lock.IsLocked(t.Context())),
 		"a semaphore":  testkit.Second(client.NewSemaphore(name, rlock.Total(1)).Acquire(t.Context())),
-		"a multi lock": rlock.NewMultiLock(lock, client.NewFairLock("other")).Lock(t.Context()),
+		"a multi lock": testkit.Second(rlock.NewMultiLock(lock, client.NewFairLock("other")).Acquire(t.Context())),
 		"a latch":      testkit.Second(latch.CountDown(t.Context())),
 	} {
 		require.ErrorContains(t, err, "this server is no cluster: use redis.NewClient: ERR ", what)

@@ -33,9 +33,8 @@ type class struct {
 }
 
 const (
-	sameAsMembers = "as the error that it wraps"
-	bug           = "No: the program needs a change."
-	nobodyNew     = "as before the call"
+	bug       = "No: the program needs a change."
+	nobodyNew = "as before the call"
 )
 
 var classes = []class{
@@ -93,10 +92,6 @@ var classes = []class{
 		holder: nobodyNew, retry: bug, http: "500", grpc: "INTERNAL", scenes: invalidOptions,
 	},
 	{
-		name: "*QuorumError", what: "Too few members of a red lock agreed. Find it with `errors.As`: `Errors` has the error of each.",
-		holder: sameAsMembers, retry: sameAsMembers, http: sameAsMembers, grpc: sameAsMembers, scenes: quorums,
-	},
-	{
 		name: "context.Canceled", what: "The caller's context was canceled, before the call or before Redis could reply. That says nothing about Redis or the lock.",
 		holder: "not this owner", retry: "Yes.", http: "499, or none: nobody listens", grpc: "CANCELED", scenes: ended,
 	},
@@ -127,7 +122,6 @@ var known = []struct {
 	{"ErrUpgrade", is(rlock.ErrUpgrade)},
 	{"ErrInvalidName", is(rlock.ErrInvalidName)},
 	{"ErrInvalidOption", is(rlock.ErrInvalidOption)},
-	{"*QuorumError", as[*rlock.QuorumError]},
 	{"context.Canceled", is(context.Canceled)},
 	{"context.DeadlineExceeded", is(context.DeadlineExceeded)},
 	{"an error of Redis", as[redis.Error]},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // bound is a way to bound a call.
@@ -122,10 +123,17 @@ func (c *cell) prepare(t *testing.T, w *world, n int) func() {
 		if w.works {
 			require.True(t, testkit.Must(handle.TrySetCount(before, 2)))
 		}
-	case rlock.Acquirer:
+	case *rlock.PlainSemaphore:
+		switch {
+		case c.method.held:
+			require.NoError(t, handle.Acquire(before))
+		case w.works:
+			require.NoError(t, rdb.Ping(before).Err())
+		}
+	case handles.Any:
 		switch {
 		case c.method.name == "Unlock":
-			require.NoError(t, handle.(rlock.Locker).Lock(before))
+			require.NoError(t, handle.(*rlock.Lock).Lock(before))
 		case c.method.held:
 			on.hold, err = handle.Acquire(before)
 			require.NoError(t, err)

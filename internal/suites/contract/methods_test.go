@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -110,45 +111,46 @@ func ofHold(fits func(handle any) bool, run func(context.Context, *rlock.Hold) e
 // result makes what a runner returns of what a method returned.
 func result[V any](v V, err error) (string, error) { return fmt.Sprint(v), err }
 
-func acquires(handle any) bool { _, ok := handle.(rlock.Acquirer); return ok }
-
-func hasLease(handle any) bool {
-	_, plain := handle.(*rlock.PlainSemaphore)
-	return acquires(handle) && !plain
-}
+func acquires(handle any) bool { _, ok := handle.(handles.Any); return ok }
 
 var methods = []method{
-	{name: "Lock", acquires: true, runner: of(func(ctx context.Context, l testkit.Locker, opts []rlock.AcquireOption) (string, error) {
+	{name: "Lock", acquires: true, runner: of(func(ctx context.Context, l *rlock.Lock, opts []rlock.AcquireOption) (string, error) {
 		return "", l.Lock(ctx, opts...)
 	})},
-	{name: "Acquire", acquires: true, runner: of(func(ctx context.Context, a rlock.Acquirer, opts []rlock.AcquireOption) (string, error) {
+	{name: "Acquire", acquires: true, runner: of(func(ctx context.Context, a handles.Any, opts []rlock.AcquireOption) (string, error) {
 		return "", testkit.Second(a.Acquire(ctx, opts...))
 	})},
-	{name: "Do", acquires: true, runner: of(func(ctx context.Context, a rlock.Acquirer, opts []rlock.AcquireOption) (string, error) {
+	{name: "Do", acquires: true, runner: of(func(ctx context.Context, a handles.Any, opts []rlock.AcquireOption) (string, error) {
 		return "", a.Do(ctx, func(context.Context) error { return nil }, opts...)
 	})},
-	{name: "TryLock", acquires: true, runner: of(func(ctx context.Context, l testkit.Locker, opts []rlock.AcquireOption) (string, error) {
+	{name: "TryLock", acquires: true, runner: of(func(ctx context.Context, l *rlock.Lock, opts []rlock.AcquireOption) (string, error) {
 		return result(l.TryLock(ctx, opts...))
 	})},
-	{name: "TryAcquire", acquires: true, runner: of(func(ctx context.Context, a rlock.Acquirer, opts []rlock.AcquireOption) (string, error) {
+	{name: "TryAcquire", acquires: true, runner: of(func(ctx context.Context, a handles.Any, opts []rlock.AcquireOption) (string, error) {
 		return "", testkit.Second(a.TryAcquire(ctx, opts...))
+	})},
+	{name: "Acquire", acquires: true, runner: of(func(ctx context.Context, s *rlock.PlainSemaphore, opts []rlock.AcquireOption) (string, error) {
+		return "", s.Acquire(ctx, opts...)
+	})},
+	{name: "TryAcquire", acquires: true, runner: of(func(ctx context.Context, s *rlock.PlainSemaphore, opts []rlock.AcquireOption) (string, error) {
+		return result(s.TryAcquire(ctx, opts...))
 	})},
 	{name: "Await", acquires: true, runner: of(func(ctx context.Context, l *rlock.CountDownLatch, opts []rlock.AcquireOption) (string, error) {
 		return "", l.Await(ctx, opts...)
 	})},
-	{name: "Unlock", held: true, unlocks: true, runner: of(func(ctx context.Context, l testkit.Locker, _ []rlock.AcquireOption) (string, error) {
+	{name: "Unlock", held: true, unlocks: true, runner: of(func(ctx context.Context, l *rlock.Lock, _ []rlock.AcquireOption) (string, error) {
 		return "", l.Unlock(ctx)
 	})},
 	{name: "Hold.Unlock", held: true, unlocks: true, runner: ofHold(acquires, func(ctx context.Context, h *rlock.Hold) error {
 		return h.Unlock(ctx)
 	})},
-	{name: "Hold.Extend", held: true, runner: ofHold(hasLease, func(ctx context.Context, h *rlock.Hold) error {
+	{name: "Hold.Extend", held: true, runner: ofHold(acquires, func(ctx context.Context, h *rlock.Hold) error {
 		return h.Extend(ctx, time.Minute)
 	})},
-	{name: "IsLocked", single: true, runner: of(func(ctx context.Context, l testkit.Locker, _ []rlock.AcquireOption) (string, error) {
+	{name: "IsLocked", single: true, runner: of(func(ctx context.Context, l *rlock.Lock, _ []rlock.AcquireOption) (string, error) {
 		return result(l.IsLocked(ctx))
 	})},
-	{name: "ForceUnlock", single: true, held: true, runner: of(func(ctx context.Context, l testkit.Locker, _ []rlock.AcquireOption) (string, error) {
+	{name: "ForceUnlock", single: true, held: true, runner: of(func(ctx context.Context, l *rlock.Lock, _ []rlock.AcquireOption) (string, error) {
 		return result(l.ForceUnlock(ctx))
 	})},
 	{name: "AvailablePermits", runner: of(func(ctx context.Context, p permits, _ []rlock.AcquireOption) (string, error) {

@@ -109,12 +109,19 @@ var refusals = []scene{
 	{"`TryAcquire` of a semaphore without a free permit", func(s *stage) error {
 		return testkit.Second(s.client.NewSemaphore(name, rlock.Total(0)).TryAcquire(bg))
 	}},
-	{"`TryAcquire` of a plain semaphore without a free permit", func(s *stage) error {
-		return testkit.Second(s.client.NewPlainSemaphore(name, rlock.Total(0)).TryAcquire(bg))
+	{"`Acquire` with `Wait` of a plain semaphore without a free permit", func(s *stage) error {
+		return s.client.NewPlainSemaphore(name, rlock.Total(0)).Acquire(bg, rlock.Wait(moment))
 	}},
 	{"`Lock` with `Wait` of a lock that this process holds", func(s *stage) error {
 		s.acquire(bg)
 		return s.lock.Lock(bg, rlock.Wait(moment))
+	}},
+	{"`TryAcquire` of a red lock; another process holds two of three members", func(s *stage) error {
+		other := s.connect(s.server.Addr)
+		for _, member := range []string{"second", "third"} {
+			require.NoError(s, other.NewLock(member).Lock(bg))
+		}
+		return testkit.Second(s.red(s.server.Addr).TryAcquire(bg))
 	}},
 }
 
@@ -166,6 +173,11 @@ var outages = []scene{
 	{"`TryLock` by a client for one server, at a node of a cluster without slots", func(s *stage) error {
 		node := redistest.Start(s, "--cluster-enabled", "yes")
 		return testkit.Second(s.connect(node.Addr).NewLock(name).TryLock(bg))
+	}},
+	{"`TryAcquire` of a red lock; two of three members are down", func(s *stage) error {
+		down := redistest.Start(s)
+		down.Kill()
+		return testkit.Second(s.red(down.Addr).TryAcquire(bg))
 	}},
 }
 
@@ -263,8 +275,8 @@ var reentered = []scene{
 var upgraded = []scene{
 	{"`Lock` of the write lock by a reader", func(s *stage) error {
 		rw, owner := s.client.NewRWLock(name), rlock.WithOwner(bg)
-		require.NoError(s, rw.ReadLock().Lock(owner))
-		return rw.WriteLock().Lock(owner)
+		require.NoError(s, rw.Reader().Lock(owner))
+		return rw.Writer().Lock(owner)
 	}},
 }
 
@@ -277,28 +289,13 @@ var invalidOptions = []scene{
 	{"`New` with a command timeout of 0", func(s *stage) error {
 		return testkit.Second(rlock.New(s.admin, rlock.WithCommandTimeout(0)))
 	}},
-	{"`Lock` of a red lock without members", func(*stage) error { return rlock.NewRedLock().Lock(bg) }},
+	{"`Acquire` of a red lock without members", func(*stage) error { return testkit.Second(rlock.NewRedLock().Acquire(bg)) }},
 }
 
 // red returns a red lock whose second and third member are at another address.
 func (s *stage) red(addr string) *rlock.RedLock {
 	away := s.connect(addr)
 	return rlock.NewRedLock(s.lock, away.NewLock("second"), away.NewLock("third"))
-}
-
-var quorums = []scene{
-	{"`TryAcquire` of a red lock; another process holds two of three members", func(s *stage) error {
-		other := s.connect(s.server.Addr)
-		for _, member := range []string{"second", "third"} {
-			require.NoError(s, other.NewLock(member).Lock(bg))
-		}
-		return testkit.Second(s.red(s.server.Addr).TryAcquire(bg))
-	}},
-	{"`TryAcquire` of a red lock; two of three members are down", func(s *stage) error {
-		down := redistest.Start(s)
-		down.Kill()
-		return testkit.Second(s.red(down.Addr).TryAcquire(bg))
-	}},
 }
 
 var ended = []scene{

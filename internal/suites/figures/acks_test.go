@@ -30,12 +30,12 @@ func TestFigureReplicaAcks(t *testing.T) {
 		{"a replica", master.Client(t), []*redistest.Server{master}},
 		{"a cluster", cluster.Client(t), cluster.Nodes},
 	} {
-		modes := []int{0, 1, rlock.AllReplicas}
+		modes := []rlock.Replicas{0, 1, rlock.AllReplicas}
 		if c.what == "no replica" {
-			modes = []int{0, rlock.AllReplicas}
+			modes = []rlock.Replicas{0, rlock.AllReplicas}
 		}
 		for _, callers := range []int{1, 8} {
-			ratios, commands := make(map[int][]float64), make(map[int]string)
+			ratios, commands := make(map[rlock.Replicas][]float64), make(map[rlock.Replicas]string)
 			for range 6 {
 				var plain float64
 				for _, n := range modes { // side by side, because other processes disturb both
@@ -51,8 +51,8 @@ func TestFigureReplicaAcks(t *testing.T) {
 						}
 					})
 					after := sum(t, c.nodes)
-					all := float64(after["evalsha"]-before["evalsha"]) / 2
-					commands[n] = fmt.Sprintf("2 EVALSHA, %.2f WAIT, %.3f INFO", float64(after["wait"]-before["wait"])/all, float64(after["info"]-before["info"])/all)
+					acquired := float64(after["evalsha"]-before["evalsha"]) / 2
+					commands[n] = fmt.Sprintf("2 EVALSHA, %.2f WAIT, %.3f INFO", float64(after["wait"]-before["wait"])/acquired, float64(after["info"]-before["info"])/acquired)
 					if n == 0 {
 						plain = pairs
 					}
@@ -62,7 +62,7 @@ func TestFigureReplicaAcks(t *testing.T) {
 			}
 			for _, n := range modes[1:] {
 				slices.Sort(ratios[n])
-				t.Logf("%s, %d callers, WithReplicaAcks(%d): %.2f times the time of none (%.2f to %.2f); %s", c.what, callers, n,
+				t.Logf("%s, %d callers, acks %d: %.2f times the time of none (%.2f to %.2f); %s", c.what, callers, n,
 					(ratios[n][2]+ratios[n][3])/2, ratios[n][0], ratios[n][5], commands[n])
 			}
 		}

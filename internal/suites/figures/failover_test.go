@@ -18,6 +18,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // These tests measure what failures of Redis cost, for docs/reliability.md. Only `make figures` runs them.
@@ -162,7 +163,7 @@ func missedMessage(t *testing.T, idle time.Duration) time.Duration {
 	route := newForgetful(t, server)
 	logger, _ := testkit.Recording()
 	rdb := redistest.Open(t, &redis.Options{Dialer: route.dial, ConnMaxIdleTime: idle})
-	lock := testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(testkit.Never)).NewLock(testkit.NewName())
+	lock := testkit.NewClient(t, rdb, logger, tune.PollInterval(testkit.Never)).NewLock(testkit.NewName())
 	held := testkit.NewClient(t, server.Client(t)).NewLock(lock.Name())
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
@@ -225,9 +226,9 @@ func loseByFailover(t *testing.T, acks int, early bool, apart time.Duration) (r 
 	p := testkit.NewPair(t)
 	opts := []rlock.Option{rlock.WithWatchdogTimeout(lossyLease)}
 	if acks > 0 {
-		opts = append(opts, rlock.WithReplicaAcks(acks, time.Second))
+		opts = append(opts, rlock.WithReplicaAcks(rlock.Replicas(acks), time.Second))
 	}
-	lock, rival := p.Client(opts...).NewFencedLock(testkit.NewName()), p.Client()
+	lock, rival := p.Client(opts...).NewLock(testkit.NewName(), rlock.Fenced()), p.Client()
 	if !early {
 		p.Link.Freeze()
 	}
@@ -241,7 +242,7 @@ func loseByFailover(t *testing.T, acks int, early bool, apart time.Duration) (r 
 	p.Link.Freeze()
 	<-time.After(apart)
 	p.FailOver()
-	other, err := rival.NewFencedLock(lock.Name()).TryAcquire(t.Context())
+	other, err := rival.NewLock(lock.Name(), rlock.Fenced()).TryAcquire(t.Context())
 	if errors.Is(err, rlock.ErrNotAcquired) {
 		return r
 	}

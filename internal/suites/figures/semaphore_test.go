@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,10 +22,10 @@ func TestFigureSemaphore(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	client := testkit.NewClient(t, rdb)
-	for _, script := range []*wire.Script{wire.Permit.Acquire, wire.Permit.Release, wire.PlainPermit.Acquire, wire.PlainPermit.Release} {
+	for _, script := range []*wire.Script{wire.Others["acquire plain permits"], wire.Others["change"]} {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), script.Source).Err())
 	}
-	for what, kind := range map[string]*wire.Kind{"semaphore": wire.Permit, "plain semaphore": wire.PlainPermit} {
+	for what, kind := range map[string]*wire.Kind{"plain semaphore": wire.PlainPermit} {
 		for _, callers := range []int{1, 128} {
 			var ratios, pairs []float64
 			for round := range 8 {
@@ -34,8 +35,7 @@ func TestFigureSemaphore(t *testing.T) {
 					number := int64(i) << 32
 					return func() error {
 						number++
-						h := wire.NewHolder(kind, names, client.ID(), number)
-						for _, c := range []wire.Call{h.Acquire(names, 30*time.Second, nil), h.Release(names, 0)} {
+						for _, c := range pair(names, number) {
 							keys := make([]string, len(c.Keys))
 							for k, key := range c.Keys {
 								keys[k], _ = key.(string)
@@ -50,13 +50,18 @@ func TestFigureSemaphore(t *testing.T) {
 				})
 				name := testkit.NewName()
 				require.NoError(t, rdb.Set(t.Context(), name, 8, 0).Err())
-				acquire := client.NewSemaphore(name).Acquire
-				if kind.Lasting {
-					acquire = client.NewPlainSemaphore(name).Acquire
-				}
+				leased, plain := client.NewSemaphore(name), client.NewPlainSemaphore(name)
 				ours := perSecond(t, callers, func(int) func() error {
+					if kind == wire.PlainPermit {
+						return func() error {
+							if err := plain.Acquire(t.Context()); err != nil {
+								return err
+							}
+							return plain.Release(t.Context(), 1)
+						}
+					}
 					return func() error {
-						hold, err := acquire(t.Context())
+						hold, err := leased.Acquire(t.Context())
 						if err != nil {
 							return err
 						}
@@ -73,6 +78,16 @@ func TestFigureSemaphore(t *testing.T) {
 				ratios[3], ratios[0], ratios[6], 1/ratios[3], pairs[3])
 		}
 	}
+}
+
+// pair returns the calls that take and give back one permit.
+func pair(names *wire.Names, number int64) []wire.Call {
+	s := wire.NewSemaphore(names)
+	all := []wire.Call{s.Take(2*number, 1), s.AddPermits(2*number+1, 1)}
+	for i := range all { // each call forgets the mark of the one before
+		all[i].Args.Other = fmt.Sprint(2*number - 1 + int64(i))
+	}
+	return all
 }
 
 // perSecond runs a loop in so many goroutines for a second, and returns how often it ran in all.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
@@ -21,9 +22,9 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 	testkit.Eventually(t, "the replica has caught up", func() bool { return testkit.Replicated(t, rdb, "any", 1) })
 	client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(1, time.Second))
 	makers := map[string]func(string, ...rlock.LockOption) *rlock.Lock{
-		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
+		"lock": client.NewLock, "fair": client.NewFairLock,
 	}
-	for _, kind := range []string{"fenced fair", "fenced write"} {
+	for _, kind := range []string{"fenced", "fenced fair", "fenced write"} {
 		makers[kind] = func(name string, _ ...rlock.LockOption) *rlock.Lock { return testkit.MakeLock(kind, client, name) }
 	}
 	for kind, newLock := range makers {
@@ -62,7 +63,7 @@ func TestAHandOverWaitsForReplicas(t *testing.T) {
 		replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 		rdb, copied := master.Client(t), replica.Client(t)
 		testkit.Eventually(t, "the replica has caught up", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
-		client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second), rlock.WithHandOver(100, time.Hour))
+		client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second), tune.HandOver(100, time.Hour))
 		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
 		name := queue.Lock.Name()
 		hold := testkit.Must(queue.Lock.Acquire(t.Context()))
@@ -116,12 +117,12 @@ func TestAWaitCommandWhoseReplyIsLostIsSentAgain(t *testing.T) {
 func clusterAcks(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
 	t.Helper()
 	rdb := cluster.Client(t)
-	for _, n := range []int{1, rlock.AllReplicas} {
-		client := testkit.NewClient(t, rdb, rlock.WithReplicaAcks(n, 2*time.Second))
+	for n, acks := range map[string]rlock.Option{"one": rlock.WithReplicaAcks(1, 2*time.Second), "all": rlock.WithReplicaAcks(rlock.AllReplicas, 2*time.Second)} {
+		client := testkit.NewClient(t, rdb, acks)
 		lock := client.NewLock(testkit.NewName())
 		for range 3 {
 			require.NoError(t, lock.Lock(t.Context()))
-			if n < 0 {
+			if n == "all" {
 				replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t).Conn()
 				require.NoError(t, replica.ReadOnly(t.Context()).Err())
 				require.EqualValues(t, 1, testkit.Must(replica.Exists(t.Context(), lock.Name()).Result()))

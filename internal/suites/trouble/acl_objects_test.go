@@ -49,22 +49,20 @@ func (u *trial) takesPlainPermits() error {
 	sem := client.NewPlainSemaphore(testkit.NewName(), rlock.Total(2))
 	mark := wire.NewLatch(testkit.AppPrefix+sem.Name(), client.ID()).Mark(88)
 	marks, _ := mark.Keys[0].(string)
+	undo := wire.NewSemaphore(wire.NewNames(wire.PlainPermit, testkit.AppPrefix+sem.Name(), client.ID())).Undo(88, 1)
+	undo.Args.Publish = wire.PublishPlain
 	before := u.calls("ping")
-	var hold *rlock.Hold
 	var waiting <-chan error
 	return u.all(
-		func() (err error) {
-			hold, err = sem.Acquire(ctx, rlock.Permits(2))
-			return err
-		},
+		func() error { return sem.Acquire(ctx, rlock.Permits(2)) },
 		func() error {
-			waiting = testkit.Async(func() error { return sem.Do(ctx, func(context.Context) error { return nil }) })
+			waiting = testkit.Async(func() error { return sem.Acquire(ctx) })
 			return u.until("a caller waits", func() bool { return client.Stats().Waiting == 1 })
 		},
 		func() error {
 			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
 		},
-		func() error { return hold.Unlock(ctx) },
+		func() error { return sem.Release(ctx, 2) },
 		func() error { return u.result("the waiter has its turn", waiting) },
 		func() error { return testkit.Second(sem.AvailablePermits(ctx)) },
 		func() error { // a mark where there are many, some of which have expired
@@ -77,9 +75,14 @@ func (u *trial) takesPlainPermits() error {
 		func() error {
 			return u.rdb.Eval(ctx, mark.Script.Source, []string{marks}, mark.AppendArgv(nil)...).Err()
 		},
+		func() error {
+			return u.rdb.Eval(ctx, undo.Script.Source, []string{testkit.AppPrefix + sem.Name(), marks}, undo.AppendArgv(nil)...).Err()
+		},
 		func() error { return testkit.Second(sem.DrainPermits(ctx)) },
 		func() error { return testkit.Second(sem.Delete(ctx)) },
-		func() error { return testkit.Second(sem.TrySetPermits(ctx, 1, rlock.ExpireAfter(time.Hour))) },
+		func() error {
+			return testkit.Second(client.NewPlainSemaphore(sem.Name(), rlock.ExpireAfter(time.Hour)).TrySetPermits(ctx, 1))
+		},
 		func() error {
 			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
 		},
@@ -111,7 +114,6 @@ func (u *trial) takesPermits() error {
 		func() error {
 			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
 		},
-		func() error { return testkit.Second(sem.Extend(ctx, hold.PermitIDs()[0], time.Minute)) },
 		func() error { return hold.Unlock(ctx) },
 		func() error { return u.result("the waiter has its turn", waiting) },
 		func() error { return testkit.Second(sem.Permits(ctx)) },
@@ -132,7 +134,9 @@ func (u *trial) takesPermits() error {
 		},
 		func() error { return sem.AddPermits(ctx, 1) },
 		func() error { return testkit.Second(sem.Delete(ctx)) },
-		func() error { return testkit.Second(sem.TrySetPermits(ctx, 1, rlock.ExpireAfter(time.Hour))) },
+		func() error {
+			return testkit.Second(client.NewSemaphore(sem.Name(), rlock.ExpireAfter(time.Hour)).TrySetPermits(ctx, 1))
+		},
 		func() error {
 			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
 		},

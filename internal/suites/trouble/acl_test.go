@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // trial runs a lock as a user with limited rights. It is over as soon as Redis denies that user anything.
@@ -60,7 +61,7 @@ func (u *trial) calls(command string) (n int) {
 func (u *trial) newClient(opts ...rlock.Option) *rlock.Client {
 	return testkit.NewClient(u, u.rdb, append([]rlock.Option{
 		rlock.WithLogger(testkit.Discard), rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithWatchdogTimeout(1500 * time.Millisecond),
-		rlock.WithPollInterval(20 * time.Millisecond), rlock.WithHandOver(1, time.Hour),
+		tune.PollInterval(20 * time.Millisecond), tune.HandOver(1, time.Hour),
 	}, opts...)...)
 }
 
@@ -212,7 +213,7 @@ func (u *trial) leavesMany(ctx context.Context, client *rlock.Client, kind strin
 	if kind != "read" {
 		return nil
 	}
-	lock := client.NewRWLock(testkit.NewName()).ReadLock()
+	lock := client.NewRWLock(testkit.NewName()).Reader()
 	var last *rlock.Hold
 	for range 18 {
 		if last, err = lock.Acquire(ctx, rlock.Lease(time.Minute)); err != nil {
@@ -351,7 +352,7 @@ func (u *trial) beside(ctx context.Context, admin *redis.Client, kind string) er
 }
 
 // handsOver runs the script of a hand-over, which a lock with a line needs where a release gives the lock to
-// nobody of its own process: with WithReplicaAcks, or on a cluster without sharded pub/sub.
+// nobody of its own process: with WithReplicaAcks, or on a cluster with classic pub/sub.
 func (u *trial) handsOver(ctx context.Context, admin *redis.Client, kind string) error {
 	if !slices.Contains(lines, kind) {
 		return nil

@@ -16,6 +16,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // The wrappers that applications make.
@@ -58,13 +60,13 @@ func wrapped(rdb redis.UniversalClient) map[string]redis.UniversalClient {
 func handsOffByMessage(t *testing.T, open func() redis.UniversalClient) {
 	t.Helper()
 	seen, observer := testkit.Observe(t)
-	holder := testkit.NewClient(t, open(), rlock.WithPollInterval(time.Hour))
-	waiter := testkit.NewClient(t, open(), rlock.WithPollInterval(time.Hour), observer)
+	holder := testkit.NewClient(t, open(), tune.PollInterval(time.Hour))
+	waiter := testkit.NewClient(t, open(), tune.PollInterval(time.Hour), observer)
 	for range 8 {
 		name, remote := testkit.NewName(), false
 		for tries := 0; tries < 5 && !remote; tries++ { // the waiter may be asking at that very moment
 			handOff(t, holder.NewLock(name), waiter.NewLock(name))
-			remote = seen.Last().End.HandOver == rlock.HandOverRemote
+			remote = seen.Last().End.Via == observe.ViaRemote
 		}
 		require.True(t, remote, "the release chooses the waiter")
 	}
@@ -160,7 +162,7 @@ func TestATunnelThatWasInUseBefore(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t)
 	server := redistest.Start(t)
-	for _, opt := range []rlock.Option{rlock.WithAutoPipeline(-1), rlock.WithAutoPipeline(0)} {
+	for _, opt := range []rlock.Option{rlock.WithoutAutoPipeline(), tune.Crowd(0)} {
 		rdb := undated(t, server.Addr, -2, -2)
 		for range 3 {
 			require.NoError(t, rdb.Ping(t.Context()).Err())

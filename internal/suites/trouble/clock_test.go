@@ -10,6 +10,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // A server whose clock jumps a minute ahead expires the lease and lets the next owner in. No client can prevent that. The
@@ -18,8 +19,8 @@ func TestAForwardJumpOfTheServersClockIsALoss(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	rdb := server.Client(t)
-	lock := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(9*time.Second)).NewFencedLock(testkit.NewName())
-	rival := testkit.NewClient(t, rdb).NewFencedLock(lock.Name())
+	lock := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(9*time.Second)).NewLock(testkit.NewName(), rlock.Fenced())
+	rival := testkit.NewClient(t, rdb).NewLock(lock.Name(), rlock.Fenced())
 	hold, err := lock.Acquire(t.Context())
 	require.NoError(t, err)
 	_ = hold.Done()
@@ -49,8 +50,8 @@ func TestABackwardJumpOfTheServersClockBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	rdb := server.Client(t)
-	lock := testkit.NewClient(t, rdb).NewFencedLock(testkit.NewName())
-	rival := testkit.NewClient(t, rdb, rlock.WithPollInterval(100*time.Millisecond)).NewFencedLock(lock.Name())
+	lock := testkit.NewClient(t, rdb).NewLock(testkit.NewName(), rlock.Fenced())
+	rival := testkit.NewClient(t, rdb, tune.PollInterval(100*time.Millisecond)).NewLock(lock.Name(), rlock.Fenced())
 	hold, err := lock.Acquire(t.Context(), rlock.Lease(2*time.Second))
 	require.NoError(t, err)
 	clock.Set(-2 * time.Minute)
@@ -77,7 +78,7 @@ func TestFairDeadlinesUseTheServersClock(t *testing.T) {
 	queue := make(chan int, 4)
 	var served []<-chan error
 	for i := range 4 {
-		lock := testkit.NewClient(t, server.Client(t), rlock.WithFairWait(10*time.Second)).NewFairLock(holder.Name())
+		lock := testkit.NewClient(t, server.Client(t), tune.FairWait(10*time.Second)).NewFairLock(holder.Name())
 		served = append(served, testkit.Async(func() error {
 			return lock.Do(t.Context(), func(context.Context) error { queue <- i; return nil })
 		}))

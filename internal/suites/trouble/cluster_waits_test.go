@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // This file has what clients of a cluster wait for. The tests of a cluster that changes let it change while they wait.
@@ -20,11 +21,11 @@ type wait struct {
 	*testing.T
 	name           string
 	holder, waiter *rlock.Client
-	mode           rlock.ShardedPubSub
+	classic        bool
 	cluster        *redistest.Cluster
 	nodes          []*redis.Client
 
-	listens func() bool // whether exactly one subscription is there, of the mode; nil for what cannot say
+	listens func() bool // whether exactly one subscription is there, of that sort; nil for what cannot say
 	end     func()      // ends the wait, and requires that a message does
 }
 
@@ -38,21 +39,30 @@ var waited = map[string]func(*wait){
 }
 
 // forEverything has a client wait for one of everything, under names that are on one node.
-func forEverything(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, node *redistest.Server) (all []*wait) {
+func forEverything(t *testing.T, cluster *redistest.Cluster, classic bool, node *redistest.Server) (all []*wait) {
 	t.Helper()
 	logger, _ := testkit.Recording()
 	rdb := cluster.Client(t)
 	client := func() *rlock.Client {
-		return testkit.NewClient(t, cluster.Client(t), logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never),
+		opts := append(pubSub(classic), logger, tune.PollInterval(testkit.Never),
 			rlock.WithCommandTimeout(30*time.Second), rlock.WithWatchdogTimeout(time.Minute))
+		return testkit.NewClient(t, cluster.Client(t), opts...)
 	}
 	holder, waiter, nodes := client(), client(), testkit.Admins(t, cluster.Nodes...)
 	for _, begin := range waited {
-		w := &wait{T: t, name: nameOn(t, rdb, node), holder: holder, waiter: waiter, mode: mode, cluster: cluster, nodes: nodes}
+		w := &wait{T: t, name: nameOn(t, rdb, node), holder: holder, waiter: waiter, classic: classic, cluster: cluster, nodes: nodes}
 		begin(w)
 		all = append(all, w)
 	}
 	return all
+}
+
+// pubSub returns the options of a client whose channels are classic, or those of a cluster.
+func pubSub(classic bool) []rlock.Option {
+	if classic {
+		return []rlock.Option{rlock.WithClassicPubSub()}
+	}
+	return nil
 }
 
 // nameOn returns a name that a node has.
@@ -71,7 +81,7 @@ func (w *wait) forLock(kind string) {
 	held, lock := testkit.MakeLock(kind, w.holder, w.name), testkit.MakeLock(kind, w.waiter, w.name)
 	require.NoError(w, held.Lock(w.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return lock.Lock(w.Context()) })
-	w.listens = func() bool { return subscribers(w.T, w.nodes, lock, w.mode != rlock.ShardedOff) == 1 }
+	w.listens = func() bool { return subscribers(w.T, w.nodes, lock, !w.classic) == 1 }
 	testkit.Eventually(w, kind+" is subscribed", w.listens)
 	w.end = func() {
 		w.Helper()
@@ -100,28 +110,28 @@ func (w *wait) forLatch() {
 func (w *wait) forPermits(sort string) {
 	w.Helper()
 	sem := sorts[sort](w.holder, w.name)
-	most := testkit.Must(sem.Acquire(w.Context(), rlock.Permits(permitsInAll-1)))
-	one := testkit.Must(sem.Acquire(w.Context()))
-	got := make(chan *rlock.Hold, 1)
+	most := testkit.Must(sem.take(w.Context(), permitsInAll-1))
+	one := testkit.Must(sem.take(w.Context(), 1))
+	got := make(chan func(context.Context) error, 1)
 	before := w.waiter.Stats().Waiting
 	go func() {
-		testkit.SendTo(got)(sorts[sort](w.waiter, w.name).Acquire(context.Background(), rlock.Permits(2)))
+		testkit.SendTo(got)(sorts[sort](w.waiter, w.name).take(context.Background(), 2))
 	}()
 	testkit.Eventually(w, "it waits", func() bool { return w.waiter.Stats().Waiting == before+1 })
 	w.end = func() {
 		w.Helper()
-		require.NoError(w, one.Unlock(w.Context()), sort)
+		require.NoError(w, one(w.Context()), sort)
 		require.Empty(w, got, "it wants two")
-		require.NoError(w, most.Unlock(w.Context()), sort)
-		require.NoError(w, testkit.Within(w, "the waiter has its turn", got).Unlock(w.Context()), sort)
+		require.NoError(w, most(w.Context()), sort)
+		require.NoError(w, testkit.Within(w, "the waiter has its turn", got)(w.Context()), sort)
 		require.Equal(w, permitsInAll, testkit.Must(sem.AvailablePermits(w.Context())), sort)
 	}
 }
 
 // wokenAfter has clients wait for everything on one node, runs meanwhile, and requires that messages end the waits after that.
-func wokenAfter(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(all []*wait)) {
+func wokenAfter(t *testing.T, cluster *redistest.Cluster, classic bool, meanwhile func(all []*wait)) {
 	t.Helper()
-	all := forEverything(t, cluster, mode, cluster.MasterOf(t, testkit.NewName()))
+	all := forEverything(t, cluster, classic, cluster.MasterOf(t, testkit.NewName()))
 	meanwhile(all)
 	for _, w := range all {
 		w.end()

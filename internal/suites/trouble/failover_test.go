@@ -2,7 +2,6 @@ package trouble
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,7 +45,7 @@ func clusterHangingMaster(t *testing.T, cluster *redistest.Cluster) {
 func TestALossyFailoverIsReported(t *testing.T) {
 	t.Parallel()
 	p := testkit.NewPair(t)
-	lock := p.Client(rlock.WithWatchdogTimeout(2 * time.Second)).NewFencedLock(testkit.NewName())
+	lock := p.Client(rlock.WithWatchdogTimeout(2*time.Second)).NewLock(testkit.NewName(), rlock.Fenced())
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
 	p.CatchUp()
@@ -60,7 +59,7 @@ func TestALossyFailoverIsReported(t *testing.T) {
 	ctx := hold.Context()
 
 	p.FailOver()
-	other, err := p.Client().NewFencedLock(lock.Name()).TryAcquire(t.Context())
+	other, err := p.Client().NewLock(lock.Name(), rlock.Fenced()).TryAcquire(t.Context())
 	require.NoError(t, err, "the new master has no holder")
 	require.Greater(t, other.Token(), hold.Token(), "a fenced resource refuses the old holder")
 	testkit.Within(t, "the old holder learns of the loss", hold.Done())
@@ -74,18 +73,18 @@ func TestALossyFailoverIsReported(t *testing.T) {
 
 func TestAnAcknowledgedLockSurvivesALossyFailover(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, rlock.AllReplicas} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+	for n, acks := range map[string]rlock.Option{"one": rlock.WithReplicaAcks(1, time.Second), "all": rlock.WithReplicaAcks(rlock.AllReplicas, time.Second)} {
+		t.Run(n, func(t *testing.T) {
 			t.Parallel()
-			survivesALossyFailover(t, n)
+			survivesALossyFailover(t, acks)
 		})
 	}
 }
 
-func survivesALossyFailover(t *testing.T, acks int) {
+func survivesALossyFailover(t *testing.T, acks rlock.Option) {
 	t.Helper()
 	p := testkit.NewPair(t)
-	client, other := p.Client(rlock.WithReplicaAcks(acks, time.Second)), p.Client()
+	client, other := p.Client(acks), p.Client()
 	name := testkit.NewName()
 	hold, err := client.NewLock(name).Acquire(t.Context())
 	require.NoError(t, err)

@@ -277,7 +277,7 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 			"settings with a mode of ours": {"name", "Ada", "mode", "write"},
 			"sessions":                     {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", "online", "owner", "Ada"},
 		} {
-			for _, lock := range []*rlock.Lock{client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()), client.NewRWLock(testkit.NewName()).WriteLock()} {
+			for _, lock := range []*rlock.Lock{client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()), client.NewRWLock(testkit.NewName()).Writer()} {
 				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
 				ok, err := lock.TryLock(ctx)
 				require.NoError(t, err)
@@ -365,21 +365,4 @@ func TestWithoutAServer(t *testing.T) {
 	server.Run()
 	require.NoError(t, testkit.Within(t, "a waiting Lock gets it when Redis is back", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-// A Redis is so far away that connecting takes longer than a single attempt may. Nevertheless the first call of a process gets its lock.
-func TestTheFirstCallToAFarRedis(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"lock", "fair", "read", "multi", "red"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-			proxy.Delay(300 * time.Millisecond) // of HELLO, the names, the unknown script and the script
-			client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}))
-			hold, err := testkit.Kinds[kind].Make(client, testkit.NewName()).TryAcquire(t.Context())
-			require.NoError(t, err)
-			proxy.Delay(0)
-			require.NoError(t, hold.Unlock(t.Context()))
-		})
-	}
 }

@@ -25,7 +25,7 @@ func TestAMultiLockThatWaitedReportsNoOutageWhenItsWaitEnds(t *testing.T) {
 	require.NoError(t, two.Unlock(t.Context()))
 	start := time.Now()
 	waiting := testkit.Async(func() error {
-		return rlock.NewMultiLock(one, two).Lock(t.Context(), rlock.Wait(2*time.Second))
+		return testkit.Second(rlock.NewMultiLock(one, two).Acquire(t.Context(), rlock.Wait(2*time.Second)))
 	})
 	testkit.Eventually(t, "the first member waits", func() bool { return testkit.Rests(one) && testkit.Listens(one) })
 	m.Servers[1].Pause()

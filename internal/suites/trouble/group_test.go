@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // The command timeout of these tests is 5 s, so a member is silent for 1 s before that is an outage. A call that waits for
@@ -22,16 +23,15 @@ const (
 )
 
 // groupsOf returns a multi lock and a red lock of the same name on three masters.
-func groupsOf(m *testkit.Masters, opts ...rlock.Option) map[string]rlock.Locker {
+func groupsOf(m *testkit.Masters, opts ...rlock.Option) map[string]handles.Any {
 	m.Helper()
 	opts = append([]rlock.Option{rlock.WithLogger(testkit.Discard)}, opts...)
 	red, members := m.LockOf(m.Clients(redis.Options{MaxRetries: -1}, opts...))
 	multi := rlock.NewMultiLock(members[0], members[1], members[2])
-	for _, lock := range []rlock.Locker{red, multi} { // connects, and loads the scripts
-		require.NoError(m, lock.Lock(m.Context()))
-		require.NoError(m, lock.Unlock(m.Context()))
+	for _, lock := range []handles.Any{red, multi} { // connects, and loads the scripts
+		require.NoError(m, testkit.Must(lock.Acquire(m.Context())).Unlock(m.Context()))
 	}
-	return map[string]rlock.Locker{"multi": multi, "red": red}
+	return map[string]handles.Any{"multi": multi, "red": red}
 }
 
 func TestASilentMemberIsAnOutageAndTheCallIsBounded(t *testing.T) {
@@ -56,20 +56,19 @@ func TestASilentMemberIsAnOutageAndTheCallIsBounded(t *testing.T) {
 			})
 		}
 		passed := redistest.Stopwatch(t)
-		class(lock.Lock(t.Context(), rlock.Wait(300*time.Millisecond)), "a short wait")
+		class(testkit.Second(lock.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))), "a short wait")
 		require.Less(t, passed(), tooLate, what)
 
 		released()
 		passed = redistest.Stopwatch(t)
-		ok, err := lock.TryLock(t.Context())
-		require.False(t, ok)
+		_, err := lock.TryAcquire(t.Context())
 		class(err, "one attempt")
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, passed(), tooLate, what)
 
 		released()
 		ctx, cancel := context.WithTimeout(t.Context(), silence/2)
-		err = lock.Lock(ctx)
+		_, err = lock.Acquire(ctx)
 		cancel()
 		class(err, "a deadline")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -78,7 +77,7 @@ func TestASilentMemberIsAnOutageAndTheCallIsBounded(t *testing.T) {
 		because := errors.New("because")
 		ctx, stop := context.WithCancelCause(t.Context())
 		time.AfterFunc(silence/20, func() { stop(because) })
-		err = lock.Lock(ctx)
+		_, err = lock.Acquire(ctx)
 		require.ErrorIs(t, err, because)
 		require.NotErrorIs(t, err, rlock.ErrUnavailable, "%s: a client that hangs up is no outage", what)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired, what)

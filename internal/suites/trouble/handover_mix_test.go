@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestHandOverMix has owners with one or two goroutines, in two processes, use and force locks of several kinds under the same
@@ -23,19 +24,10 @@ import (
 // end.
 func TestHandOverMix(t *testing.T) {
 	t.Parallel()
-	t.Run("strict", func(t *testing.T) { t.Parallel(); mix(t) })
-	t.Run("lazy", func(t *testing.T) {
-		t.Parallel()
-		mix(t, rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond))
-	})
-}
-
-func mix(t *testing.T, opts ...rlock.Option) {
-	t.Helper()
 	server := redistest.Start(t)
 	direct := server.Client(t)
 	mk := func() *rlock.Client {
-		return testkit.NewClient(t, server.Client(t), append(opts, rlock.WithLogger(testkit.Discard), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour))...)
+		return testkit.NewClient(t, server.Client(t), rlock.WithLogger(testkit.Discard), tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour))
 	}
 	clients := []*rlock.Client{mk(), mk()}
 	type group struct {

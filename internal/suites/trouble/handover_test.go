@@ -14,13 +14,14 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // Most of these tests come from a review that tried to break hand-overs, or to change their code without failing a test.
 
 func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithHandOver(100, time.Hour))
+	f := testkit.NewFaulty(t, nil, tune.HandOver(100, time.Hour))
 	queue := testkit.NewWaiterQueue(t, f.Lock)
 	require.NoError(t, f.Other.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -49,7 +50,7 @@ func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 func TestASpinReleaseWakesAPlainWaiterOfItsProcess(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour))
+	client := testkit.NewClient(t, rdb, tune.PollInterval(time.Hour))
 	spin := client.NewSpinLock(testkit.NewName())
 	queue := testkit.NewWaiterQueue(t, client.NewLock(spin.Name()))
 	hold := testkit.Must(spin.Acquire(t.Context()))
@@ -62,7 +63,7 @@ func TestASpinReleaseWakesAPlainWaiterOfItsProcess(t *testing.T) {
 func TestAMessageWakesAWaiterSoon(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(testkit.Discard))
+	client := testkit.NewClient(t, server.Client(t), tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(testkit.Discard))
 	queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 	hold := testkit.Must(queue.Lock.Acquire(t.Context()))
 	queue.Join(t.Context())
@@ -74,7 +75,7 @@ func TestAMessageWakesAWaiterSoon(t *testing.T) {
 
 func TestAnOwnersOtherGoroutineUnlocksFirst(t *testing.T) {
 	t.Parallel()
-	client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithHandOver(1000000, time.Hour))
+	client := testkit.NewClient(t, redistest.Start(t).Client(t), tune.HandOver(1000000, time.Hour))
 	lock := client.NewLock(testkit.NewName())
 	for range 1000 {
 		require.NoError(t, lock.Lock(t.Context()))
@@ -144,7 +145,7 @@ func TestAShortWaitIsRefusedWithoutAnError(t *testing.T) {
 
 func TestAHandOverInDoubtOfAShortLeaseIsNoLoss(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: 2500 * time.Millisecond}, rlock.WithHandOver(100, time.Hour))
+	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: 2500 * time.Millisecond}, tune.HandOver(100, time.Hour))
 	queue := testkit.NewWaiterQueue(t, f.Lock)
 	hold := testkit.Must(f.Lock.Acquire(t.Context(), rlock.Lease(2*time.Second)))
 	queue.Join(t.Context())
@@ -160,7 +161,7 @@ func TestALeavingWaiterPassesTheWakeUpOn(t *testing.T) {
 	t.Parallel()
 	for round := range 10 {
 		server := redistest.Start(t)
-		client := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(testkit.Discard))
+		client := testkit.NewClient(t, server.Client(t), tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(testkit.Discard))
 		queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 		theirs := testkit.NewClient(t, server.Client(t)).NewLock(queue.Lock.Name())
 		hold := testkit.Must(queue.Lock.Acquire(t.Context()))
@@ -203,7 +204,7 @@ func TestAForceUnlockDuringAHandOverWins(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
 		t.Helper()
-		f := testkit.NewFaulty(t, nil, rlock.WithHandOver(100, time.Hour), rlock.WithPollInterval(100*time.Millisecond))
+		f := testkit.NewFaulty(t, nil, tune.HandOver(100, time.Hour), tune.PollInterval(100*time.Millisecond))
 		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, f.Client, testkit.NewName()))
 		first := testkit.Must(queue.Lock.Acquire(t.Context()))
 		queue.Join(t.Context())
@@ -253,7 +254,7 @@ func TestATryLockDuringAReleaseAsksRedis(t *testing.T) {
 
 func TestAWaiterThatLeavesDuringAHandOverAcquiresOrReleases(t *testing.T) {
 	t.Parallel()
-	client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithHandOver(1000000, time.Hour))
+	client := testkit.NewClient(t, redistest.Start(t).Client(t), tune.HandOver(1000000, time.Hour))
 	lock := client.NewLock(testkit.NewName())
 	for i := range 2000 {
 		hold := testkit.Must(lock.Acquire(t.Context()))
@@ -281,7 +282,7 @@ func TestAnAcquireInDoubtCannotComeBackAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
 		t.Helper()
-		f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithHandOver(100, time.Hour))
+		f := testkit.NewFaulty(t, testkit.Quick(), tune.HandOver(100, time.Hour))
 		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, f.Client, testkit.NewName()))
 		held := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
 		hold := testkit.Must(queue.Lock.Acquire(t.Context()))

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // elsewhere subscribes at another server than it sends its commands to. It gets the messages all the same if that is a replica, but
@@ -60,7 +61,7 @@ func TestAFleetWhoseSubscriptionsAreHidden(t *testing.T) {
 				e := elsewhere{server.Client(tb), new(atomic.Pointer[redis.Client])}
 				e.listens.Store(echo.Client(tb))
 				return e
-			}, logger, rlock.WithPollInterval(2*time.Second))
+			}, logger, tune.PollInterval(2*time.Second))
 			redistest.EventuallyWithin(t, time.Minute, "each client says so", func() bool {
 				return strings.Count(log.String(), "does not see this client's subscription") == len(c.locks)
 			})
@@ -78,7 +79,7 @@ func TestAFairWaiterAtAReplica(t *testing.T) {
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	e := elsewhere{server.Client(t), new(atomic.Pointer[redis.Client])}
 	e.listens.Store(echo.Client(t))
-	lock := testkit.NewClient(t, e, logger, rlock.WithPollInterval(time.Second)).NewFairLock(held.Name())
+	lock := testkit.NewClient(t, e, logger, tune.PollInterval(time.Second)).NewFairLock(held.Name())
 	turn := takesATurn(t, lock)
 	listensAt := func(s *redistest.Server) bool {
 		return len(s.Client(t).PubSubChannels(t.Context(), testkit.Channel(lock)+":*").Val()) > 0

@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestACallOfALatchWhoseReplyIsLostCountsOnce(t *testing.T) {
@@ -71,7 +72,7 @@ func TestALatchOpensWhileSubscriptionsAreKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	client := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+	client := testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never))
 	other := testkit.NewClient(t, server.Client(t))
 	const kills = 40
 	killing := testkit.Async(func() error {
@@ -105,7 +106,7 @@ func TestALatchDuringAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	logger, _ := testkit.Recording()
 	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, ReadTimeout: 200 * time.Millisecond})
-	client := testkit.NewClient(t, rdb, logger, rlock.WithCommandTimeout(time.Second), rlock.WithPollInterval(300*time.Millisecond))
+	client := testkit.NewClient(t, rdb, logger, rlock.WithCommandTimeout(time.Second), tune.PollInterval(300*time.Millisecond))
 	latch := client.NewCountDownLatch(testkit.NewName())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 	long := testkit.AwaitLatch(t, latch, 3)
@@ -154,7 +155,7 @@ func TestTheEndOfAClientEndsTheWaitForItsLatches(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithPollInterval(testkit.Never))
+			client := testkit.NewClient(t, redistest.Start(t).Client(t), tune.PollInterval(testkit.Never))
 			latch := client.NewCountDownLatch(testkit.NewName())
 			require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 			errs := testkit.AwaitLatch(t, latch, 100)

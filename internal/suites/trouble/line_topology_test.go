@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // crowd is some clients that take turns at one lock, without an end. None of them polls.
@@ -46,7 +47,7 @@ func newCrowdOf(t *testing.T, kind string, n int, name string, open func(testing
 	var working sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range n {
-		usual := []rlock.Option{logger, rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(20 * time.Second)}
+		usual := []rlock.Option{logger, tune.PollInterval(testkit.Never), rlock.WithCommandTimeout(20 * time.Second)}
 		client := testkit.NewClient(t, open(t), append(usual, opts...)...)
 		lock := testkit.MakeLock(kind, client, c.name)
 		c.locks = append(c.locks, lock)
@@ -176,7 +177,7 @@ func TestAWaiterAtADemotedMaster(t *testing.T) {
 			demoted := cluster.Failover(t, name)
 			newCrowdOf(t, others, 3, name, open).everyone("from the start")
 			before := subscriptions(demoted)
-			lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(testkit.Never)), name)
+			lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb, logger, tune.PollInterval(testkit.Never)), name)
 			turn := takesATurn(t, lock)
 			testkit.Eventually(t, "it is subscribed at the replica", func() bool { return subscriptions(demoted) > before })
 			known.Store(true)
@@ -235,7 +236,7 @@ func outlivesDemotion(t *testing.T, open func(testing.TB) redis.UniversalClient,
 	name := testkit.NewName()
 	held := testkit.NewClient(t, open(t), logger).NewLock(name)
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-	lock := testkit.NewClient(t, open(t), logger, rlock.WithPollInterval(testkit.Never)).NewLock(name)
+	lock := testkit.NewClient(t, open(t), logger, tune.PollInterval(testkit.Never)).NewLock(name)
 	turn := takesATurn(t, lock)
 	stands := func(lock *rlock.Lock) bool { return testkit.Rests(lock) && testkit.Listens(lock) }
 	testkit.Eventually(t, "it stands in the line", func() bool { return stands(lock) })
@@ -266,7 +267,7 @@ func TestALineOutlivesItsMaster(t *testing.T) {
 	name := testkit.NewName()
 	open := func(kind string) *rlock.Lock {
 		logger, _ := testkit.Recording()
-		return testkit.MakeLock(kind, testkit.NewClient(t, sentinel.Client(t), logger, rlock.WithPollInterval(testkit.Never)), name)
+		return testkit.MakeLock(kind, testkit.NewClient(t, sentinel.Client(t), logger, tune.PollInterval(testkit.Never)), name)
 	}
 	first := open("fenced")
 	hold := testkit.Must(first.Acquire(t.Context(), rlock.Lease(testkit.Never)))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestModel lets several owners in three clients use one lock at random. It compares every result, and the state in Redis,
@@ -125,7 +126,7 @@ func newWalk(t *testing.T, rdb redis.UniversalClient, fair, renewed bool, random
 
 func (w *walk) newClient() *rlock.Client {
 	// A single attempt may take a fifth of the command timeout. In that time, a busy machine answers, too.
-	opts := []rlock.Option{rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(testkit.ALongTime)}
+	opts := []rlock.Option{tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(testkit.ALongTime)}
 	if w.renewed { // soon after a grant by a release, and every 2 s
 		opts = append(opts, rlock.WithWatchdogTimeout(6*time.Second))
 	}
@@ -137,9 +138,9 @@ func (w *walk) lock(c *rlock.Client, side bool) *rlock.Lock {
 	case w.fair:
 		return c.NewFairLock(w.name)
 	case side == writing:
-		return c.NewRWLock(w.name).WriteLock()
+		return c.NewRWLock(w.name).Writer()
 	}
-	return c.NewRWLock(w.name).ReadLock()
+	return c.NewRWLock(w.name).Reader()
 }
 
 // The model.

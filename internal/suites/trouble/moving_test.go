@@ -84,10 +84,10 @@ func clusterMovingReaders(t *testing.T, cluster *redistest.Cluster, rdb *redis.C
 	t.Helper()
 	name := testkit.NewName()
 	lock := testkit.NewClient(t, rdb).NewRWLock(name)
-	moved, err := lock.ReadLock().Acquire(t.Context())
+	moved, err := lock.Reader().Acquire(t.Context())
 	require.NoError(t, err)
 	before := keysOf(t, cluster, name)
-	stays, err := lock.ReadLock().Acquire(t.Context())
+	stays, err := lock.Reader().Acquire(t.Context())
 	require.NoError(t, err)
 	slot := moves(t, cluster, name)
 	for _, key := range before {
@@ -98,9 +98,9 @@ func clusterMovingReaders(t *testing.T, cluster *redistest.Cluster, rdb *redis.C
 		slot.key(t, key)
 	}
 	slot.ends(t)
-	require.False(t, testkit.Must(lock.WriteLock().TryLock(t.Context())))
+	require.False(t, testkit.Must(lock.Writer().TryLock(t.Context())))
 	require.NoError(t, stays.Unlock(t.Context()))
-	require.True(t, testkit.Must(lock.WriteLock().TryLock(t.Context())))
+	require.True(t, testkit.Must(lock.Writer().TryLock(t.Context())))
 }
 
 // keysOf returns the keys that the master of a name has in its slot.

@@ -45,7 +45,7 @@ func TestAStoppedProcessLearnsOfTheLossWhenItResumes(t *testing.T) {
 	var writers []*testkit.Child
 	var locks []*rlock.Lock
 	for range processes {
-		lock := client.NewFencedLock(testkit.NewName())
+		lock := client.NewLock(testkit.NewName(), rlock.Fenced())
 		process := testkit.StartChild(t, server.Addr, "writes", lock.Name())
 		process.Answer() // it has the lock and writes
 		require.NoError(t, process.Cmd.Process.Signal(syscall.SIGSTOP))

@@ -9,6 +9,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // Two processes take turns while every subscription connection is killed twenty times a second. A process that releases the lock
@@ -24,7 +25,7 @@ func TestTurnsContinueWhileSubscriptionsAreKilled(t *testing.T) {
 			name := testkit.NewName()
 			var locks [2]*rlock.Lock
 			for i := range locks {
-				locks[i] = testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)), name)
+				locks[i] = testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t), tune.PollInterval(testkit.Never)), name)
 			}
 			const kills = 60
 			killing := testkit.Async(func() error {

@@ -19,11 +19,12 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	held := f.Proxy.HoldRequest(1, redistest.Named("subscribe"))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
@@ -36,7 +37,7 @@ func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 
 func TestAReleaseWhileTheSubscriptionIsBrokenIsNotMissed(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	for range 20 {
 		require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 		waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
@@ -50,7 +51,7 @@ func TestAReleaseWhileTheSubscriptionIsBrokenIsNotMissed(t *testing.T) {
 
 func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	silent := f.Proxy.SwallowReply(1, redistest.Named("ping"))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
@@ -76,7 +77,7 @@ func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 			return host.Dial(ctx, network, advertised.Load().Addr)
 		},
 	})
-	lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(testkit.NewName())
+	lock := testkit.NewClient(t, rdb, tune.PollInterval(testkit.Never)).NewLock(testkit.NewName())
 	other := testkit.NewClient(t, master.Client(t)).NewLock(lock.Name())
 	require.NoError(t, other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
@@ -100,7 +101,7 @@ func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 func TestAMessageThatArrivesInPartsIsUnderstood(t *testing.T) {
 	t.Parallel()
 	// Replies to commands arrive in parts, too.
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(testkit.ALongTime))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never), rlock.WithCommandTimeout(testkit.ALongTime))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
 	f.AwaitSubscriber()
@@ -113,7 +114,7 @@ func TestAMessageThatArrivesInPartsIsUnderstood(t *testing.T) {
 	f.Proxy.Split(1500 * time.Millisecond)
 	require.NoError(t, f.Other.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
-	require.Equal(t, before, subscribers(), "the connection is unchanged")
+	require.Contains(t, before, subscribers(), "no other connection has replaced it; it may have ended, because nobody waits any more")
 	require.NoError(t, f.Lock.Unlock(t.Context()))
 }
 
@@ -163,7 +164,7 @@ func TestABusyLockStaysSubscribed(t *testing.T) {
 
 func TestOnlyOneWaiterPerProcessContends(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	var wg sync.WaitGroup
 	const n = 50
@@ -180,9 +181,9 @@ func TestOnlyOneWaiterPerProcessContends(t *testing.T) {
 	}
 	testkit.Eventually(t, "all waiters wait", func() bool { return testkit.Waiting(f.Lock) == n })
 	f.AwaitSubscriber()
-	asked, inquired := testkit.Runs("acquire"), testkit.Runs("inquire")
-	testkit.Eventually(t, "the client has looked once more for the first waiter", func() bool { return f.Proxy.Count(inquired) == 1 })
-	testkit.Stays(t, "no other waiter asks Redis", func() bool { return f.Proxy.Count(asked) == 1 && f.Proxy.Count(inquired) == 1 })
+	asked := testkit.Runs("acquire")
+	testkit.Eventually(t, "the first waiter has asked once more", func() bool { return f.Proxy.Count(asked) == 2 })
+	testkit.Stays(t, "no other waiter asks Redis", func() bool { return f.Proxy.Count(asked) == 2 })
 	require.NoError(t, f.Other.Unlock(t.Context()))
 	wg.Wait()
 	require.Less(t, f.Proxy.Count(asked), 3*n)
@@ -190,7 +191,7 @@ func TestOnlyOneWaiterPerProcessContends(t *testing.T) {
 
 func TestAnUnannouncedReleaseIsFoundByPolling(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(100*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(100*time.Millisecond))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
 	f.AwaitSubscriber()
@@ -202,7 +203,7 @@ func TestAnUnannouncedReleaseIsFoundByPolling(t *testing.T) {
 
 func TestAWaitersContextDoesNotBreakTheSubscription(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
 	f.AwaitSubscriber()
@@ -279,7 +280,7 @@ func TestARefusedChannelAffectsNoOther(t *testing.T) {
 
 func TestAWaiterWithoutASubscriptionPolls(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(300*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(300*time.Millisecond))
 	f.Proxy.SwallowReply(-1, redistest.Named("subscribe"))
 	require.NoError(t, f.Other.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -296,7 +297,7 @@ func TestAWaiterWithoutASubscriptionPolls(t *testing.T) {
 
 func TestASubscriptionThatIsSilentFromTheStartIsReplaced(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	f := testkit.NewFaulty(t, nil, tune.PollInterval(testkit.Never))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	silent := f.Proxy.SwallowReply(1, redistest.Named("subscribe"))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })

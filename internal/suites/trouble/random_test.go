@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestRandomFaults injects random network faults while three clients use every verb of every kind of lock. No two owners may
@@ -29,7 +30,7 @@ func TestRandomFaults(t *testing.T) {
 	for i := range clients {
 		rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 250 * time.Millisecond})
 		clients[i] = testkit.NewClient(t, rdb, rlock.WithLogger(slog.New(slog.DiscardHandler)), rlock.WithCommandTimeout(300*time.Millisecond),
-			rlock.WithWatchdogTimeout(600*time.Millisecond), rlock.WithPollInterval(200*time.Millisecond))
+			rlock.WithWatchdogTimeout(600*time.Millisecond), tune.PollInterval(200*time.Millisecond))
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

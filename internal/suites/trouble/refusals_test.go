@@ -1,8 +1,6 @@
 package trouble
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // This file tests how locks react to commands that Redis refuses.
@@ -60,7 +59,7 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 	t.Helper()
 	ctx := t.Context()
 	owner := rlock.WithOwner(ctx)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(100*time.Millisecond))
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second), tune.PollInterval(100*time.Millisecond))
 	var held []*rlock.Lock
 	var waiting []<-chan error
 	for kind, k := range testkit.Kinds {
@@ -113,93 +112,46 @@ func TestDeniedCommands(t *testing.T) { // the subtests share a server
 		require.Empty(t, testkit.Holders(t, admin, lock.Name()))
 		require.Empty(t, log.String(), "the error says it, and nothing works without the right")
 	})
-	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {
-		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-publish")).NewLock(testkit.NewName())
-		require.NoError(t, lock.Lock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-		require.Empty(t, testkit.Holders(t, admin, lock.Name()))
-	})
-	t.Run("without access to channels waiters poll", func(t *testing.T) {
-		logger, log := testkit.Recording()
-		holder := testkit.NewClient(t, admin).NewLock(testkit.NewName())
-		lock := testkit.NewClient(t, user(t, "~*", "+@all"), logger, rlock.WithPollInterval(50*time.Millisecond)).
-			NewLock(holder.Name())
-		require.NoError(t, holder.Lock(t.Context()))
-		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
-		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
-		require.NoError(t, lock.Unlock(t.Context()))
-		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the refusal is logged once")
-	})
-	t.Run("without access to its own channel a waiter is woken with all others", func(t *testing.T) {
-		logger, log := testkit.Recording()
-		held := testkit.NewClient(t, admin).NewLock(testkit.NewName())
-		client := testkit.NewClient(t, user(t, "~*", "+@all", "&"+testkit.Channel(held)), logger, rlock.WithPollInterval(testkit.Never))
-		lock := client.NewLock(held.Name())
-		for range 3 { // it knows after the first time
-			require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-			waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-			testkit.Eventually(t, "it listens to Redisson's channel", func() bool {
-				return admin.PubSubNumSub(t.Context(), testkit.Channel(held)).Val()[testkit.Channel(held)] == 1
-			})
-			require.NoError(t, held.Unlock(t.Context()))
-			require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
-			require.NoError(t, lock.Unlock(t.Context()))
+	t.Run("without PUBLISH a release frees the lock, and says so", func(t *testing.T) {
+		for _, kind := range []string{"lock", "fenced", "read", "write"} {
+			lock := testkit.MakeLock(kind, testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-publish")), testkit.NewName())
+			require.NoError(t, lock.Lock(t.Context()))
+			denies(t, lock.Unlock(t.Context()))
+			require.Empty(t, testkit.Holders(t, admin, lock.Name()))
 		}
-		require.Empty(t, admin.Keys(t.Context(), "*"+held.Name()+"*").Val(), "it left the line")
-		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the log says so once: %s", log)
+	})
+	t.Run("without access to channels a waiter gets an error at once", func(t *testing.T) {
+		for kind, k := range testkit.Kinds {
+			if k.Groups || k.Rival != nil || kind == "spin" {
+				continue
+			}
+			holder := testkit.MakeLock(kind, testkit.NewClient(t, admin), testkit.NewName())
+			logger, log := testkit.Recording()
+			lock := testkit.MakeLock(kind, testkit.NewClient(t, user(t, "~*", "+@all"), logger, tune.PollInterval(testkit.Never)), holder.Name())
+			require.NoError(t, holder.Lock(t.Context(), rlock.Lease(testkit.Never)))
+			for range 2 {
+				passed := redistest.Stopwatch(t)
+				err := lock.Lock(t.Context())
+				denies(t, err)
+				require.ErrorContains(t, err, `subscribe to "redisson_`)
+				require.Less(t, passed(), 2*time.Second)
+			}
+			require.Empty(t, log.String(), "the error says it")
+			require.NoError(t, holder.Unlock(t.Context()))
+		}
+	})
+	t.Run("without access to channels nobody awaits a latch", func(t *testing.T) {
+		latch := testkit.NewClient(t, user(t, "~*", "+@all")).NewCountDownLatch(testkit.NewName())
+		require.True(t, testkit.Must(testkit.NewClient(t, admin).NewCountDownLatch(latch.Name()).TrySetCount(t.Context(), 1)))
+		denies(t, latch.Await(t.Context()))
 	})
 }
 
-// TestLocksWorkWithoutTheRightsOfTheLine has processes contend of which some lack one of these rights. Nobody is left in the line,
-// where a waiter could get the lock after it has left.
-func TestLocksWorkWithoutTheRightsOfTheLine(t *testing.T) { // the subtests share a server
-	t.Parallel()
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	for _, right := range []string{"zadd", "zcount", "zrange", "zrank", "zrem", "zrevrangebyscore", "zscore", "pubsub"} {
-		t.Run("without "+right, func(t *testing.T) {
-			user := testkit.NewUser(t, testkit.Admins(t, server), "~*", "&*", "+@all", "-"+right)
-			name, inside := testkit.NewName(), 0
-			var logs []*testkit.Recorder
-			var all []<-chan error
-			for i := range 4 {
-				logger, log := testkit.Recording()
-				rdb := redis.UniversalClient(admin)
-				if i < 2 {
-					rdb = testkit.OpenAs(t, server)(user)
-					logs = append(logs, log)
-				}
-				lock := testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(100*time.Millisecond)).NewLock(name)
-				for range 2 {
-					all = append(all, testkit.Async(func() error {
-						for range 5 {
-							err := lock.Do(t.Context(), func(context.Context) error {
-								inside++ // the race detector, and the sum, show whether it is exclusive
-								return nil
-							})
-							if err != nil {
-								return err
-							}
-						}
-						return nil
-					}))
-				}
-			}
-			for _, one := range all {
-				require.NoError(t, testkit.Within(t, "all have had their turns", one))
-			}
-			require.Equal(t, 8*5, inside)
-			testkit.Eventually(t, "the lock is free", func() bool {
-				return len(admin.Keys(t.Context(), name).Val()) == 0
-			})
-			testkit.Eventually(t, "nobody stands in the line", func() bool {
-				return admin.ZCount(t.Context(), "redisson_unlock_latch:{"+name+"}:waiters", "0", "3e15").Val() == 0
-			})
-			for _, log := range logs {
-				require.LessOrEqual(t, strings.Count(log.String(), "\n"), 1, "it is said once: %s", log)
-			}
-		})
-	}
+// denies requires the error of a missing right.
+func denies(t *testing.T, err error) {
+	t.Helper()
+	require.ErrorContains(t, err, "the user of Redis lacks a right")
+	require.ErrorContains(t, err, "rlock doctor --kinds ")
+	require.NotErrorIs(t, err, rlock.ErrUnavailable)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 }

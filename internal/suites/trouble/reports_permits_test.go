@@ -9,6 +9,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // This file has what users of other libraries report about semaphores, see reports_test.go.
@@ -19,7 +20,7 @@ func TestSeveralPermitsThatComeBackOneByOne(t *testing.T) {
 	server, ctx, name := redistest.Start(t), t.Context(), testkit.NewName()
 	rdb := server.Client(t)
 	semaphore := func() *rlock.Semaphore {
-		return testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour)).NewSemaphore(name, rlock.Total(3))
+		return testkit.NewClient(t, rdb, tune.PollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour)).NewSemaphore(name, rlock.Total(3))
 	}
 	var holds []*rlock.Hold
 	for range 3 {
@@ -33,7 +34,7 @@ func TestSeveralPermitsThatComeBackOneByOne(t *testing.T) {
 		return err
 	})
 	testkit.Eventually(t, "it waits", func() bool {
-		return testkit.Must(rdb.Exists(ctx, "redisson_unlock_latch:{"+name+"}:waiters").Result()) == 1
+		return testkit.Must(rdb.Exists(ctx, "rlock:{"+name+"}").Result()) == 1
 	})
 	for _, hold := range holds {
 		require.Empty(t, granted)

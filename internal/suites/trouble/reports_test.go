@@ -104,7 +104,7 @@ func TestQuestionsTakeNothing(t *testing.T) {
 				for ctx.Err() == nil {
 					_, _ = lock.IsLocked(ctx)
 					_, _ = lock.TTL(ctx)
-					_, _ = lock.IsHeld(ctx)
+					_, _ = lock.HoldCount(ctx)
 					_, _ = lock.HoldCount(ctx)
 					_, _ = lock.Inspect(ctx)
 					asked.Add(1)

@@ -1,7 +1,6 @@
 package trouble
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -68,72 +67,6 @@ func TestARestoreBringsBackWaitersOfLongAgo(t *testing.T) {
 	}
 }
 
-// TestARestoreForgetsReleasesOfPlainPermits has a snapshot in which permits are out that were given back later. The client that had
-// them gives them back once more, and keeps those that it has.
-func TestARestoreForgetsReleasesOfPlainPermits(t *testing.T) {
-	t.Parallel()
-	const total, keeps = 7, 2
-	ctx := t.Context()
-	server, name := redistest.Start(t), testkit.NewName()
-	sem := testkit.NewClient(t, server.Client(t)).NewPlainSemaphore(name, rlock.Total(total))
-	var kept []*rlock.Hold
-	for range keeps {
-		kept = append(kept, testkit.Must(sem.TryAcquire(ctx))) // these never stand in the line
-	}
-	before := []*rlock.Hold{testkit.Must(sem.Acquire(ctx)), testkit.Must(sem.Acquire(ctx, rlock.Permits(3)))}
-	snapshot := server.Snapshot()
-	for _, hold := range before {
-		require.NoError(t, hold.Unlock(ctx))
-	}
-	for round := range 2 { // the second time, the snapshot has releases that were sent again, but no tombstones
-		server.Restore(snapshot)
-		rest := testkit.Must(sem.Acquire(ctx, rlock.Permits(total-keeps), rlock.Wait(time.Minute)))
-		require.ErrorIs(t, testkit.Second(sem.TryAcquire(ctx)), rlock.ErrNotAcquired, "round %d", round)
-		require.NoError(t, rest.Unlock(ctx))
-		free, err := sem.AvailablePermits(ctx)
-		require.NoError(t, err)
-		require.Equal(t, total-keeps, free)
-		if round == 0 {
-			snapshot = snapshotOf(t, server, sem)
-		}
-	}
-	for _, hold := range kept {
-		require.NoError(t, hold.Unlock(ctx))
-	}
-	free, err := sem.AvailablePermits(ctx)
-	require.NoError(t, err)
-	require.Equal(t, total, free, "no permit was given back twice")
-}
-
-// TestARestoreForgetsReleasesOfNamesInBraces restores a snapshot in which permits of {x} are out that were given back later. Redisson's rule
-// makes one text of the names x and {x}, and has set up both. Their client looks for what it does not have in x. It must not give that to x.
-func TestARestoreForgetsReleasesOfNamesInBraces(t *testing.T) {
-	t.Parallel()
-	const total = 3
-	ctx := t.Context()
-	server, name := redistest.Start(t), testkit.NewName()
-	locks := testkit.NewClient(t, server.Client(t))
-	bare, braced := locks.NewPlainSemaphore(name), locks.NewPlainSemaphore("{"+name+"}")
-	for _, key := range []string{bare.Name(), braced.Name()} {
-		require.NoError(t, server.Client(t).Set(ctx, key, total, 0).Err())
-	}
-	free := func(sem *rlock.PlainSemaphore) int { return testkit.Must(sem.AvailablePermits(ctx)) }
-	hold := testkit.Must(braced.Acquire(ctx, rlock.Permits(total)))
-	require.Equal(t, total, free(bare))
-	snapshot := server.Snapshot()
-	require.NoError(t, hold.Unlock(ctx))
-	server.Restore(snapshot)
-
-	all := testkit.Must(bare.Acquire(ctx, rlock.Permits(total)))
-	_, err := bare.Acquire(ctx, rlock.Wait(5*time.Second))
-	require.ErrorIs(t, err, rlock.ErrNotAcquired)
-	require.NoError(t, all.Unlock(ctx))
-	require.Equal(t, total, free(bare), "it has none of the permits of the other name")
-	again := testkit.Must(braced.Acquire(ctx, rlock.Permits(total), rlock.Wait(time.Minute)))
-	require.NoError(t, again.Unlock(ctx))
-	require.Equal(t, total, free(braced))
-}
-
 // TestARestoreForgetsReleasesOfPermits has a snapshot in which permits are out that were given back later. They come back when their
 // leases end.
 func TestARestoreForgetsReleasesOfPermits(t *testing.T) {
@@ -151,13 +84,4 @@ func TestARestoreForgetsReleasesOfPermits(t *testing.T) {
 	free, err := sem.AvailablePermits(ctx)
 	require.NoError(t, err)
 	require.Equal(t, total, free)
-}
-
-// snapshotOf returns a snapshot in which two permits are out that are given back afterwards.
-func snapshotOf(t *testing.T, server *redistest.Server, sem *rlock.PlainSemaphore) []byte {
-	t.Helper()
-	hold := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(2)))
-	snapshot := server.Snapshot()
-	require.NoError(t, hold.Unlock(context.Background()))
-	return snapshot
 }

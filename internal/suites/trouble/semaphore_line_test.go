@@ -20,13 +20,13 @@ func TestAHungWaiterForAPermitCosts3s(t *testing.T) {
 	admin, name := server.Client(t), testkit.NewName()
 	hold := testkit.Must(testkit.NewClient(t, server.Client(t)).NewSemaphore(name, rlock.Total(1)).Acquire(t.Context()))
 	hung := "00000000-0000-4000-8000-0000000000ff"
-	channel := "redisson_sc:{" + name + "}:" + hung
+	channel := "rlock:{" + name + "}:" + hung
 	sub := admin.Subscribe(t.Context(), channel)
 	defer sub.Close()
 	_, err := sub.Receive(t.Context())
 	require.NoError(t, err)
-	line := "redisson_unlock_latch:{" + name + "}:waiters"
-	require.NoError(t, admin.ZAdd(t.Context(), line, redis.Z{Score: 1, Member: hung + ":1|0"}).Err())
+	line := "rlock:{" + name + "}"
+	require.NoError(t, admin.ZAdd(t.Context(), line, redis.Z{Score: 1, Member: hung + ":1|30000|1"}).Err())
 	client := testkit.NewClient(t, server.Client(t))
 	job := func(context.Context) error { return nil }
 	got := testkit.Async(func() error { return client.NewSemaphore(name).Do(t.Context(), job) })
@@ -35,24 +35,4 @@ func TestAHungWaiterForAPermitCosts3s(t *testing.T) {
 	passed := redistest.Stopwatch(t)
 	require.NoError(t, testkit.Within(t, "the other one has the permit", got))
 	require.Less(t, passed(), 4500*time.Millisecond)
-}
-
-// TestAUserWhoMayNotTouchTheLine can do everything with a semaphore nevertheless.
-func TestAUserWhoMayNotTouchTheLine(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	admin, name := server.Client(t), testkit.NewName()
-	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "u", "reset", "on", "nopass", "~"+name, "~{"+name+"}:timeout",
-		"~redisson_unlock_latch:{"+name+"}:????????-*", "&*", "+@all").Err())
-	as := *admin.Options()
-	as.Username, as.Password = "u", "x"
-	s := testkit.NewClient(t, redistest.Open(t, &as), rlock.WithLogger(testkit.Discard)).NewSemaphore(name)
-	require.True(t, testkit.Must(s.TrySetPermits(t.Context(), 2)))
-	require.NoError(t, s.SetPermits(t.Context(), 1))
-	require.NoError(t, s.AddPermits(t.Context(), 1))
-	hold := testkit.Must(s.Acquire(t.Context(), rlock.Permits(2)))
-	waiter := testkit.Async(func() error { return s.Do(t.Context(), func(context.Context) error { return nil }) })
-	require.NoError(t, s.Release(t.Context(), hold.PermitIDs()...))
-	require.NoError(t, testkit.Within(t, "the waiter has a permit", waiter))
-	require.Equal(t, 2, testkit.Must(s.AvailablePermits(t.Context())))
 }

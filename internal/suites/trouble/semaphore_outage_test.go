@@ -11,7 +11,6 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
-	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // TestAcquireWithATotalWaitsForRedis as one without a total does, and for no longer than its Wait.
@@ -65,44 +64,6 @@ func TestAQueryNeedNotWrite(t *testing.T) {
 			require.NoError(t, signal, "a signal gets through")
 		})
 	}
-}
-
-// TestCloseTellsOfPlainPermitsThatWereNotGivenBack closes a client whose release has no reply.
-func TestCloseTellsOfPlainPermitsThatWereNotGivenBack(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	logger, log := testkit.Recording()
-	client, finish, err := connect.Open(server.Client(t), logger, rlock.WithCommandTimeout(300*time.Millisecond))
-	require.NoError(t, err)
-	t.Cleanup(finish)
-	sem := client.NewPlainSemaphore(testkit.NewName(), rlock.Total(1))
-	hold := testkit.Must(sem.Acquire(t.Context()))
-	server.Pause()
-	t.Cleanup(server.Resume)
-	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrUnavailable)
-	require.NoError(t, client.Close())
-	testkit.Eventually(t, "that is logged", func() bool {
-		return log.Contains("client closed before permits of plain semaphores were given back")
-	})
-}
-
-// TestAnAcquisitionThatRedisLostIsNotGivenBack has a failover forget an acquisition of a plain permit.
-func TestAnAcquisitionThatRedisLostIsNotGivenBack(t *testing.T) {
-	t.Parallel()
-	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
-		t.Helper()
-		logger, log := testkit.Recording()
-		client := testkit.NewClient(t, rdb, logger)
-		sem := client.NewPlainSemaphore(testkit.NewName(), rlock.Total(2))
-		hold := testkit.Must(sem.Acquire(t.Context()))
-		require.NoError(t, rdb.Del(t.Context(), "redisson_unlock_latch:{"+sem.Name()+"}:"+client.ID()).Err())
-		require.NoError(t, rdb.Set(t.Context(), sem.Name(), 2, 0).Err()) // as the replica has it
-		require.NoError(t, hold.Unlock(t.Context()))
-		require.Equal(t, 2, testkit.Must(sem.AvailablePermits(t.Context())))
-		testkit.Eventually(t, "that is logged", func() bool {
-			return log.Contains("permits were not given back: Redis no longer knows that this process has them")
-		})
-	})
 }
 
 // TestManySignalsLeaveFewMarks releases permits often.

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // acquire acquires from a semaphore that the handle sets up, and returns the error.
@@ -26,7 +27,7 @@ func settingUp(t *testing.T, timeout time.Duration, test func(t *testing.T, f *t
 			t.Parallel()
 			f, name := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout)), testkit.NewName()
 			test(t, f, name, func(ctx context.Context, opts ...rlock.AcquireOption) error {
-				return testkit.Second(semaphore(f.Client, name).Acquire(ctx, opts...))
+				return testkit.Second(semaphore(f.Client, name).take(ctx, 1, opts...))
 			})
 		})
 	}
@@ -120,21 +121,21 @@ func TestASemaphoreIsSetUpForAWaiterWithoutATotal(t *testing.T) {
 	rdb := server.Client(t)
 	for sort, semaphore := range sorts {
 		logger, _ := testkit.Recording()
-		client := testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(200*time.Millisecond))
+		client := testkit.NewClient(t, rdb, logger, tune.PollInterval(200*time.Millisecond))
 		name := testkit.NewName()
-		with, without := semaphore(client, name), permits(client.NewSemaphore(name))
+		with, without := semaphore(client, name), permits(leased{client.NewSemaphore(name)})
 		if sort == "plain" {
-			without = client.NewPlainSemaphore(name)
+			without = plain{client.NewPlainSemaphore(name)}
 		}
-		hold := testkit.Must(with.Acquire(t.Context(), rlock.Permits(permitsInAll)))
+		giveBack := testkit.Must(with.take(t.Context(), permitsInAll))
 		var got []<-chan error
 		for i, p := range []permits{without, with} {
 			got = append(got, testkit.Async(func() error {
-				hold, err := p.Acquire(t.Context())
+				giveBack, err := p.take(t.Context(), 1)
 				if err != nil {
 					return err
 				}
-				return hold.Unlock(t.Context())
+				return giveBack(t.Context())
 			}))
 			testkit.Eventually(t, "it waits", func() bool { return client.Stats().Waiting == i+1 })
 		}
@@ -142,36 +143,7 @@ func TestASemaphoreIsSetUpForAWaiterWithoutATotal(t *testing.T) {
 		for _, got := range got {
 			require.NoError(t, testkit.Within(t, sort, got))
 		}
-		_ = hold.Unlock(t.Context()) // it was lost
-	}
-}
-
-// The reply to a hand-over within the process is lost: Redis has the receipt of the next holder.
-func TestAHandOverOfPermitsWithoutAReply(t *testing.T) {
-	t.Parallel()
-	for sort, semaphore := range sorts {
-		logger, log := testkit.Recording()
-		f := testkit.NewFaulty(t, testkit.Quick(), logger, rlock.WithHandOver(100, time.Minute), rlock.WithPollInterval(testkit.Never))
-		sem := semaphore(f.Client, testkit.NewName())
-		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1)))
-		hold := testkit.Must(sem.Acquire(t.Context()))
-		next := make(chan *rlock.Hold, 1)
-		go func() { testkit.SendTo(next)(sem.Acquire(context.Background())) }()
-		testkit.Eventually(t, "it waits", func() bool { return f.Client.Stats().Waiting == 1 })
-		asked := 6
-		if sort == "plain" {
-			asked++ // a refusal makes the client look at its receipts
-		}
-		testkit.Eventually(t, "it has asked for the last time", func() bool { return f.Proxy.Count(evals) == asked })
-		lost := f.Proxy.DropReply(1, evals)
-		require.NoError(t, hold.Unlock(t.Context()))
-		testkit.Within(t, "the hand-over has no reply", lost.Met())
-		passed := redistest.Stopwatch(t)
-		require.NoError(t, testkit.Within(t, "the waiter has it", next).Unlock(t.Context()))
-		require.Less(t, passed(), 2*time.Second, "it does not wait for the line to notice")
-		require.NoError(t, most.Unlock(t.Context()))
-		testkit.Eventually(t, "all are back", func() bool { return testkit.Must(sem.AvailablePermits(t.Context())) == permitsInAll })
-		require.False(t, log.Contains("not given back"), "%s: %s", sort, log)
+		_ = giveBack(t.Context()) // it was lost
 	}
 }
 
@@ -208,7 +180,7 @@ func TestAnAwaitThatMayNotWaitAsksOnce(t *testing.T) {
 
 // refusesLate checks that the refusal of a semaphore that is gone stands, although there is no time left to set it up again. Redis answers
 // after 1.2 s. An attempt has a fifth of the command timeout, and the time for acknowledgements.
-func refusesLate(t *testing.T, replicas int, opts ...rlock.Option) {
+func refusesLate(t *testing.T, sorts map[string]func(*rlock.Client, string) permits, replicas int, opts ...rlock.Option) {
 	t.Helper()
 	for sort, semaphore := range sorts {
 		t.Run(sort, func(t *testing.T) {
@@ -219,10 +191,10 @@ func refusesLate(t *testing.T, replicas int, opts ...rlock.Option) {
 			}
 			testkit.Eventually(t, "the replicas follow", func() bool { return testkit.Replicated(t, f.Direct, name, int64(replicas)) })
 			s := semaphore(f.Client, name)
-			require.NoError(t, testkit.Must(s.Acquire(t.Context())).Unlock(t.Context()))
+			require.NoError(t, testkit.Must(s.take(t.Context(), 1))(t.Context()))
 			require.NoError(t, f.Direct.Del(t.Context(), f.Direct.Keys(t.Context(), "*"+name+"*").Val()...).Err())
 			f.Proxy.Delay(1200 * time.Millisecond)
-			_, err := s.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))
+			_, err := s.take(t.Context(), 1, rlock.Wait(300*time.Millisecond))
 			f.Proxy.Delay(0)
 			require.ErrorIs(t, err, rlock.ErrNoPermits)
 			require.ErrorIs(t, err, rlock.ErrNotAcquired)
@@ -233,11 +205,11 @@ func refusesLate(t *testing.T, replicas int, opts ...rlock.Option) {
 // The answer is in time only because replicas may have to acknowledge the acquisition.
 func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
 	t.Parallel()
-	refusesLate(t, 1, rlock.WithReplicaAcks(1, 2*time.Second))
+	refusesLate(t, map[string]func(*rlock.Client, string) permits{"leased": sorts["leased"]}, 1, rlock.WithReplicaAcks(1, 2*time.Second))
 }
 
 // The wait ends when the set-up that follows the refusal has had no answer, but not for long.
 func TestASetUpThatIsCutOffLeavesTheRefusal(t *testing.T) {
 	t.Parallel()
-	refusesLate(t, 0, rlock.WithCommandTimeout(10*time.Second))
+	refusesLate(t, sorts, 0, rlock.WithCommandTimeout(10*time.Second))
 }

@@ -3,6 +3,7 @@ package trouble
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestSettingUpTakesNoLongerThanTheWait has a server hang when the first acquisition sets a semaphore up.
@@ -48,9 +50,23 @@ func TestPlainPermitsOnABadNetwork(t *testing.T) {
 
 // permits is what both kinds of semaphore have.
 type permits interface {
-	Acquire(ctx context.Context, opts ...rlock.AcquireOption) (*rlock.Hold, error)
-	TryAcquire(ctx context.Context, opts ...rlock.AcquireOption) (*rlock.Hold, error)
+	// take acquires n permits, and returns what gives them back.
+	take(ctx context.Context, n int, opts ...rlock.AcquireOption) (giveBack func(context.Context) error, err error)
 	AvailablePermits(ctx context.Context) (int, error)
+}
+
+type leased struct{ *rlock.Semaphore }
+
+func (s leased) take(ctx context.Context, n int, opts ...rlock.AcquireOption) (func(context.Context) error, error) {
+	hold, err := s.Acquire(ctx, append(opts, rlock.Permits(n))...)
+	return hold.Unlock, err
+}
+
+type plain struct{ *rlock.PlainSemaphore }
+
+func (s plain) take(ctx context.Context, n int, opts ...rlock.AcquireOption) (func(context.Context) error, error) {
+	err := s.Acquire(ctx, append(opts, rlock.Permits(n))...)
+	return func(ctx context.Context) error { return s.Release(ctx, n) }, err
 }
 
 const permitsInAll = 5
@@ -60,7 +76,7 @@ const permitsInAll = 5
 func onABadNetwork(t *testing.T, semaphore func(*rlock.Client, string) permits, opts ...rlock.AcquireOption) {
 	t.Helper()
 	const callers, calls, timeout = 10, 25, 500 * time.Millisecond
-	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout), rlock.WithPollInterval(200*time.Millisecond))
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout), tune.PollInterval(200*time.Millisecond))
 	name := testkit.NewName()
 	direct := semaphore(testkit.NewClient(t, f.Direct), name)
 	require.Equal(t, permitsInAll, testkit.Must(direct.AvailablePermits(t.Context())))
@@ -89,7 +105,7 @@ func onABadNetwork(t *testing.T, semaphore func(*rlock.Client, string) permits, 
 			for range calls {
 				n := 1 + rand.N(3)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond+rand.N(timeout))
-				hold, err := sem.Acquire(ctx, append(opts, rlock.Permits(n))...)
+				giveBack, err := sem.take(ctx, n, slices.Clone(opts)...)
 				cancel()
 				if err != nil {
 					continue
@@ -99,7 +115,7 @@ func onABadNetwork(t *testing.T, semaphore func(*rlock.Client, string) permits, 
 				}
 				<-time.After(time.Millisecond)
 				inside.Add(-int64(n))
-				_ = hold.Unlock(context.Background()) // it may be unknown
+				_ = giveBack(context.Background()) // it may be unknown
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestShardedPubSub uses one cluster for all its subtests. Its waiters wait for locks, latches and permits.
@@ -24,8 +25,7 @@ func TestShardedPubSub(t *testing.T) { // the subtests share the cluster; the la
 		claim string
 		test  func(*testing.T, *redistest.Cluster)
 	}{
-		{"waiters of every mode are woken", shardedModes},
-		{"Auto uses sharded pub/sub if the cluster has it", shardedAuto},
+		{"waiters are woken, also on classic channels", shardedOrNot},
 		{"the rights in SECURITY.md are necessary and sufficient", shardedRights},
 		{"all channels of a node share one connection", shardedConnections},
 		{"a refused channel affects no other", shardedRefused},
@@ -64,14 +64,14 @@ func subscribers(t *testing.T, nodes []*redis.Client, lock *rlock.Lock, sharded 
 	return n
 }
 
-func shardedModes(t *testing.T, cluster *redistest.Cluster) {
+func shardedOrNot(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOn, rlock.ShardedOff} {
-		wokenAfter(t, cluster, mode, func([]*wait) {})
+	for _, classic := range []bool{false, true} {
+		wokenAfter(t, cluster, classic, func([]*wait) {})
 	}
 	// Only the scripts of a fair lock know the channels of its waiters.
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
-		client := testkit.NewClient(t, cluster.Client(t), rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never))
+	for _, classic := range []bool{false, true} {
+		client := testkit.NewClient(t, cluster.Client(t), append(pubSub(classic), tune.PollInterval(testkit.Never))...)
 		lock := client.NewFairLock(testkit.NewName())
 		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(testkit.Never)))
 		var turns []<-chan error
@@ -84,43 +84,6 @@ func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 			require.NoError(t, testkit.Within(t, "the next waiter is woken", turn))
 		}
 		require.NoError(t, lock.Unlock(t.Context()))
-	}
-}
-
-func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	name, nodes := testkit.NewName(), testkit.Admins(t, cluster.Nodes...)
-	master := cluster.MasterOf(t, name)
-	for _, c := range []struct {
-		refuses string
-		sharded bool
-	}{{"", true}, {"pubsub", false}} {
-		proxy := redistest.NewProxy(t, master.Addr)
-		opt := cluster.Options()
-		opt.Dialer = dialThrough(proxy, master.Addr)
-		if c.refuses != "" {
-			for _, node := range cluster.Nodes {
-				require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "old", "on", ">pw", "~*", "&*", "+@all",
-					"-"+c.refuses, "+pubsub|channels").Err())
-			}
-			opt.Username, opt.Password = "old", "pw"
-		}
-		rdb := closed(t, redis.NewClusterClient(opt))
-		held, lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(name), testkit.NewClient(t, rdb).NewLock(name)
-		probe := redistest.Named("pubsub")
-		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-		require.LessOrEqual(t, proxy.Count(probe), 1, "an acquisition does not wait for the probe")
-		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, nodes, lock, c.sharded) == 1 })
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, testkit.Within(t, "the waiter is woken", waiting))
-		require.NoError(t, lock.Unlock(t.Context()))
-		testkit.Eventually(t, "each client has probed", func() bool { return proxy.Count(probe) == 2 })
-		for range 20 {
-			require.NoError(t, held.Lock(t.Context()))
-			require.NoError(t, held.Unlock(t.Context()))
-		}
-		require.Equal(t, 2, proxy.Count(probe), "each client probes once")
 	}
 }
 
@@ -173,7 +136,7 @@ func (u *trial) moves(cluster *redistest.Cluster) error {
 
 func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	client := testkit.NewClient(t, cluster.Client(t), rlock.WithPollInterval(testkit.Never))
+	client := testkit.NewClient(t, cluster.Client(t), tune.PollInterval(testkit.Never))
 	holder := testkit.NewClient(t, cluster.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -206,16 +169,21 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 	opt := cluster.Options()
 	opt.Username, opt.Password = "few", "pw"
 	rdb := closed(t, redis.NewClusterClient(opt))
-	logger, log := testkit.Recording()
-	client, holder := testkit.NewClient(t, rdb, logger), testkit.NewClient(t, cluster.Client(t))
+	client, holder := testkit.NewClient(t, rdb), testkit.NewClient(t, cluster.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	var refusals []<-chan error
 	for i := range 20 {
 		for _, name := range []string{fmt.Sprint("good", i), fmt.Sprint("bad", i)} {
 			held := holder.NewLock(name)
 			require.NoError(t, held.Lock(t.Context()))
 			defer func() { require.NoError(t, held.Unlock(t.Context())) }()
-			wg.Go(func() { _ = client.NewLock(name).Lock(ctx) })
+			lock := client.NewLock(name)
+			if name[0] == 'b' {
+				refusals = append(refusals, testkit.Async(func() error { return lock.Lock(ctx) }))
+				continue
+			}
+			wg.Go(func() { _ = lock.Lock(ctx) })
 		}
 	}
 	nodes := testkit.Admins(t, cluster.Nodes...)
@@ -223,16 +191,20 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 		lock := client.NewLock(fmt.Sprint("good", i))
 		testkit.Eventually(t, "the permitted channel is subscribed", func() bool { return subscribers(t, nodes, lock, true) == 1 })
 	}
-	testkit.Eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
+	for i, refusal := range refusals {
+		err := testkit.Within(t, "the refusal is returned", refusal)
+		require.ErrorContains(t, err, "NOPERM")
+		require.ErrorContains(t, err, fmt.Sprintf("redisson_lock__channel:{bad%d}", i))
+	}
 	cancel()
 	wg.Wait()
 }
 
 func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
+	for _, classic := range []bool{false, true} {
 		for _, subscribed := range []bool{true, false} { // a release may come before the new subscription
-			wokenAfter(t, cluster, mode, func(all []*wait) {
+			wokenAfter(t, cluster, classic, func(all []*wait) {
 				for _, w := range all {
 					cluster.MoveSlot(t, w.name)
 				}
@@ -247,7 +219,7 @@ func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	for range 5 {
-		wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+		wokenAfter(t, cluster, false, func(all []*wait) {
 			for _, node := range all[0].nodes {
 				require.NoError(t, node.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
 			}
@@ -257,7 +229,7 @@ func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
 
 func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+	wokenAfter(t, cluster, false, func(all []*wait) {
 		replicated(t, cluster, all[0].name)
 		cluster.Failover(t, all[0].name)
 	})
@@ -265,7 +237,7 @@ func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 
 func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+	wokenAfter(t, cluster, false, func(all []*wait) {
 		old := cluster.MasterToKill(t, all[0].name)
 		replicated(t, cluster, all[0].name)
 		for i, node := range cluster.Nodes {

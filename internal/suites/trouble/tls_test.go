@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // TestTLS tests locks over TLS with a certificate authority that only the client trusts.
@@ -38,15 +39,15 @@ func TestTLS(t *testing.T) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			return rdb
 		}
-		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.ShardedOn))
-		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.ShardedOff))
+		overTLS(t, ca, open)
+		overTLS(t, ca, open, rlock.WithClassicPubSub())
 	})
 }
 
 func overTLS(t *testing.T, ca *redistest.CA, open func(*tls.Config) redis.UniversalClient, opts ...rlock.Option) {
 	t.Helper()
 	ctx, rdb := t.Context(), open(ca.Config())
-	opts = append(opts, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(testkit.Never))
+	opts = append(opts, rlock.WithWatchdogTimeout(3*time.Second), tune.PollInterval(testkit.Never))
 	held := testkit.NewClient(t, rdb, opts...).NewLock(testkit.NewName())
 	lock := testkit.NewClient(t, rdb, opts...).NewLock(held.Name())
 	hold, err := held.Acquire(ctx)

@@ -20,21 +20,23 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/conform"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // clusterPipelined runs the claims through pipelines, and tests lost replies, a hanging node and a moved slot.
 func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	t.Run("conformance", func(t *testing.T) { // also without sharded pub/sub
+	t.Run("conformance", func(t *testing.T) { // also with classic pub/sub
 		rdbs := testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), "a Cluster")
-		conform.Smoke(t, rdb, rdbs, rlock.WithAutoPipeline(0), rlock.WithShardedPubSub(rlock.ShardedOff))
+		conform.Smoke(t, rdb, rdbs, tune.Crowd(0), rlock.WithClassicPubSub())
 	})
-	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline(0)) })
-	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline(0)) })
+	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, tune.Crowd(0)) })
+	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, tune.Crowd(0)) })
 	t.Run("a moved slot is followed", func(t *testing.T) {
 		const crowd = 40
-		client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline(0))
+		client := testkit.NewClient(t, rdb, tune.Crowd(0))
 		tag := testkit.NewName()
 		lock := func(i int) *rlock.Lock { return client.NewLock(fmt.Sprintf("%d{%s}", i, tag)) }
 		first := lock(0)
@@ -218,23 +220,22 @@ func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterCl
 		names = append(names, testkit.NewName())
 		masters[cluster.MasterOf(t, names[len(names)-1])] = true
 	}
-	members := func() (locks []rlock.Locker) {
+	members := func() (locks []*rlock.Lock) {
 		client := testkit.NewClient(t, rdb)
 		for _, name := range names {
 			locks = append(locks, client.NewLock(name))
 		}
 		return locks
 	}
-	for _, newGroup := range []func() rlock.Locker{
-		func() rlock.Locker { return rlock.NewMultiLock(members()...) },
-		func() rlock.Locker { return rlock.NewRedLock(members()...) },
+	for _, newGroup := range []func() handles.Any{
+		func() handles.Any { return rlock.NewMultiLock(members()...) },
+		func() handles.Any { return rlock.NewRedLock(members()...) },
 	} {
 		group, rival := newGroup(), newGroup()
-		require.NoError(t, group.Lock(t.Context(), rlock.Wait(testkit.ALongTime)))
-		require.False(t, testkit.Must(rival.TryLock(t.Context())))
-		require.NoError(t, group.Unlock(t.Context()))
-		require.NoError(t, rival.Lock(t.Context(), rlock.Wait(testkit.ALongTime)))
-		require.NoError(t, rival.Unlock(t.Context()))
+		hold := testkit.Must(group.Acquire(t.Context(), rlock.Wait(testkit.ALongTime)))
+		require.ErrorIs(t, testkit.Second(rival.TryAcquire(t.Context())), rlock.ErrNotAcquired)
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, testkit.Must(rival.Acquire(t.Context(), rlock.Wait(testkit.ALongTime))).Unlock(t.Context()))
 	}
 }
 

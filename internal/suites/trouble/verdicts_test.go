@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 // These tests cover what a wait that ends says of the lock. It does not depend on the question that is under way at that moment:
@@ -106,7 +107,7 @@ func holdsLock(ctx context.Context, rival *rlock.Client) error {
 }
 
 // locks returns one lock of each client.
-func locks(clients []*rlock.Client, newLock func(c *rlock.Client) *rlock.Lock) (all []rlock.Locker) {
+func locks(clients []*rlock.Client, newLock func(c *rlock.Client) *rlock.Lock) (all []*rlock.Lock) {
 	for _, c := range clients {
 		all = append(all, newLock(c))
 	}
@@ -130,10 +131,10 @@ var ofOneRedis = []object{
 	{
 		kind: "read lock",
 		hold: func(ctx context.Context, rival *rlock.Client) error {
-			return testkit.Second(rival.NewRWLock(storyName).WriteLock().Acquire(ctx, rlock.Lease(time.Hour)))
+			return testkit.Second(rival.NewRWLock(storyName).Writer().Acquire(ctx, rlock.Lease(time.Hour)))
 		},
 		take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
-			return acquires(c[0].NewRWLock(storyName).ReadLock())
+			return acquires(c[0].NewRWLock(storyName).Reader())
 		},
 	},
 	{
@@ -158,7 +159,7 @@ var ofOneRedis = []object{
 	},
 	{
 		kind: "election", noEnd: []ending{byWait}, hold: func(ctx context.Context, rival *rlock.Client) error {
-			return testkit.Second(rival.NewFencedLock(storyName).Acquire(ctx, rlock.Lease(time.Hour)))
+			return testkit.Second(rival.NewLock(storyName, rlock.Fenced()).Acquire(ctx, rlock.Lease(time.Hour)))
 		},
 		take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
 			return func(ctx context.Context, _ ...rlock.AcquireOption) error {
@@ -193,12 +194,6 @@ var groups = []object{
 	{kind: "red lock of both", hold: holdsLock, take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
 		return acquires(rlock.NewRedLock(append(locks(c[:2], newSpin), locks(c[2:], newPlain)...)...))
 	}},
-	{kind: "multi lock of a red lock", hold: holdsLock, take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
-		return acquires(rlock.NewMultiLock(rlock.NewRedLock(locks(c, newPlain)...)))
-	}},
-	{kind: "red lock of a red lock", hold: holdsLock, take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
-		return acquires(rlock.NewRedLock(rlock.NewRedLock(locks(c, newPlain)...)))
-	}},
 }
 
 // tell carries out a story, and returns how the wait ended.
@@ -221,7 +216,7 @@ func (s *story) tell(t *testing.T, o *object, by ending) (err error) {
 				rival, _ := server.client(t)
 				require.NoError(t, o.hold(t.Context(), rival))
 			}
-			clients[i], paths[i] = server.client(t, rlock.WithPollInterval(polls))
+			clients[i], paths[i] = server.client(t, tune.PollInterval(polls))
 			paths[i].set(site.first)
 		}
 		if s.before > 0 {
@@ -359,7 +354,7 @@ func five(n int, first site, others ...site) []site {
 func TestARefusedRedLockWithTwoHangingServers(t *testing.T) {
 	t.Parallel()
 	name := testkit.NewName()
-	var mine, others []rlock.Locker
+	var mine, others []*rlock.Lock
 	var hang []*redistest.Server
 	for i := range 5 {
 		server := redistest.Start(t)
@@ -377,7 +372,7 @@ func TestARefusedRedLockWithTwoHangingServers(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			err := rlock.NewRedLock(mine...).Lock(rlock.WithOwner(t.Context()), rlock.Wait(2*time.Second+time.Duration(i)*50*time.Millisecond))
+			_, err := rlock.NewRedLock(mine...).Acquire(t.Context(), rlock.Wait(2*time.Second+time.Duration(i)*50*time.Millisecond))
 			if !errors.Is(err, rlock.ErrNotAcquired) {
 				t.Errorf("call %d: %v", i, err)
 			}

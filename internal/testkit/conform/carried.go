@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // This file has the claims of the conformance suite about the holds that contexts carry, and about TryDo and DoValue.
@@ -16,14 +17,14 @@ import (
 // carried returns the hold of a lock that a context carries, and fails the test if it carries none.
 func carried(f *fixture, ctx context.Context, lock testkit.Locker) *rlock.Hold {
 	f.Helper()
-	hold, ok := rlock.HoldFrom(ctx, lock)
+	hold, ok := handles.HoldFrom(ctx, testkit.Handle(lock))
 	require.True(f, ok, "the context carries a hold of the lock")
 	return hold
 }
 
 // carries reports whether a context carries a hold of a lock.
-func carries(ctx context.Context, lock rlock.Acquirer) bool {
-	hold, ok := rlock.HoldFrom(ctx, lock)
+func carries(ctx context.Context, lock handles.Any) bool {
+	hold, ok := handles.HoldFrom(ctx, testkit.Handle(lock))
 	return ok && hold != nil
 }
 
@@ -56,8 +57,7 @@ func holdFromContext(f *fixture) {
 		}
 		return carried(f, ctx, lock).Err()
 	}))
-	require.NoError(f, lock.Lock(rlock.WithOwner(f.Context())))
-	require.NoError(f, lock.Unlock(f.Context()))
+	requireFree(f, lock)
 }
 
 func holdFromLooksOutward(f *fixture) {
@@ -180,9 +180,9 @@ func doValueReturns(f *fixture) {
 	lock, rival := f.lock(), f.rival()
 	boom := errors.New("boom")
 	for _, result := range []error{nil, boom} {
-		value, err := rlock.DoValue(f.Context(), lock, func(ctx context.Context) (string, error) {
+		value, err := handles.DoValue(f.Context(), testkit.Handle(lock), func(ctx context.Context) (string, error) {
 			require.True(f, carries(ctx, lock))
-			refused, err := rlock.DoValue(f.Context(), rival, func(context.Context) (int, error) { return 1, nil }, rlock.Wait(0))
+			refused, err := handles.DoValue(f.Context(), testkit.Handle(rival), func(context.Context) (int, error) { return 1, nil }, rlock.Wait(0))
 			require.Zero(f, refused, "the function did not return")
 			require.ErrorIs(f, err, rlock.ErrNotAcquired)
 			return "value", result
@@ -190,13 +190,13 @@ func doValueReturns(f *fixture) {
 		require.Equal(f, "value", value, "also beside an error")
 		require.Equal(f, result, err)
 	}
-	none, err := rlock.DoValue[int](f.Context(), lock, nil)
+	none, err := handles.DoValue[int](f.Context(), testkit.Handle(lock), nil)
 	require.Zero(f, none)
 	require.ErrorIs(f, err, rlock.ErrInvalidOption)
 	require.False(f, isLocked(f, lock))
 
 	short := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
-	value, err := rlock.DoValue(f.Context(), short, func(ctx context.Context) (string, error) {
+	value, err := handles.DoValue(f.Context(), testkit.Handle(short), func(ctx context.Context) (string, error) {
 		for _, key := range testkit.Keys(short) {
 			require.NoError(f, f.admin.Del(f.Context(), key).Err())
 		}

@@ -93,7 +93,7 @@ func endedHoldExcludes(f *fixture) {
 
 func reentryOutlivesHold(f *fixture) {
 	client := f.client()
-	lock, same, rival := f.newLock(client, f.name), f.newLock(client, f.name), f.newRival(client, f.name)
+	lock, rival := f.newLock(client, f.name), f.newRival(client, f.name)
 	var past context.Context
 	require.NoError(f, lock.Do(f.Context(), func(held context.Context) error {
 		past = context.WithoutCancel(held) //nolint:fatcontext // it outlives its hold
@@ -102,10 +102,10 @@ func reentryOutlivesHold(f *fixture) {
 	}))
 	require.True(f, isLocked(f, lock), "Do undoes its own acquisition alone")
 	if len(testkit.Members(lock)) == 0 { // the acquisitions of members are those of their group
-		require.Equal(f, 1, holdCount(f, past, same))
+		require.Equal(f, 1, holdCount(f, past, lock))
 	}
 	require.False(f, tryLock(f, past, rival), "the context shares nothing any more")
-	require.NoError(f, same.Unlock(past))
-	require.ErrorIs(f, same.Unlock(past), rlock.ErrNotHeld)
+	require.NoError(f, lock.Unlock(past))
+	require.ErrorIs(f, lock.Unlock(past), rlock.ErrNotHeld)
 	requireFree(f, rival)
 }

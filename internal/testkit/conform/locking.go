@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func excludesGoroutines(f *fixture) {
@@ -151,8 +152,8 @@ func holdContextReenters(f *fixture) {
 			require.Equal(f, 3, holdCount(f, ctx, lock))
 			return nil
 		}))
-		require.NoError(f, lock.Unlock(ctx))
-		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld, "Do alone unlocks its acquisition")
+		require.NoError(f, same.Unlock(ctx))
+		require.ErrorIs(f, same.Unlock(ctx), rlock.ErrNotHeld, "Do alone unlocks its acquisition")
 
 		require.True(f, tryLock(f, ctx, another))
 		require.False(f, tryLock(f, ctx, rival), "a hold's context is not an owner of another lock")
@@ -301,7 +302,7 @@ func endedContext(f *fixture) {
 }
 
 func wokenByRelease(f *fixture) {
-	lock, other := f.lock(), f.rival(rlock.WithPollInterval(time.Hour))
+	lock, other := f.lock(), f.rival(tune.PollInterval(time.Hour))
 	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(time.Hour)))
 	waiting := testkit.Async(func() error { return other.Lock(f.Context()) })
 	testkit.Eventually(f, "the waiter waits", func() bool { return testkit.Waiting(other) == 1 })
@@ -333,7 +334,7 @@ func servedInOrder(f *fixture) {
 }
 
 func leavingWaiter(f *fixture) {
-	lock, other := f.lock(), f.rival(rlock.WithPollInterval(time.Hour))
+	lock, other := f.lock(), f.rival(tune.PollInterval(time.Hour))
 	for _, leaver := range []int{0, 1, 2} {
 		require.NoError(f, lock.Lock(f.Context(), rlock.Lease(time.Hour)))
 		var waiters [3]<-chan error

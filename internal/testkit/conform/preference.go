@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -17,8 +18,8 @@ func (f *fixture) preferring() (reader, writer *rlock.Lock) {
 	if f.kind.Preferring == nil {
 		f.Skip("it has no readers")
 	}
-	rw := f.kind.Preferring(f.client(rlock.WithPollInterval(testkit.Never)), f.name)
-	return rw.ReadLock(), rw.WriteLock()
+	rw := f.kind.Preferring(f.client(tune.PollInterval(testkit.Never)), f.name)
+	return rw.Reader(), rw.Writer()
 }
 
 // asleep has a call wait for a lock until a message or the end of ctx.
@@ -29,7 +30,7 @@ func (f *fixture) asleep(ctx context.Context, lock *rlock.Lock) <-chan error {
 	return got
 }
 
-// writes has a writer wait, in the line. Nobody waits for writers where there is none, as on a cluster without sharded pub/sub.
+// writes has a writer wait, in the line. Nobody waits for writers where there is none, as on a cluster with classic pub/sub.
 func (f *fixture) writes(ctx context.Context, writer *rlock.Lock) <-chan error {
 	f.Helper()
 	got := f.asleep(ctx, writer)

@@ -52,7 +52,6 @@ type Call struct {
 	Lock            string
 	Asked, Answered Moment
 	Try             bool          // it does not wait
-	Connects        bool          // its client has never had a reply, and so may have to connect first
 	Wait            time.Duration // the option; zero means none
 	Ends            Moment        // when its context ends; zero means never
 	Canceled        bool          // its context has no deadline
@@ -69,7 +68,7 @@ func (c *Call) limit() (end Moment) {
 	switch {
 	case c.Wait > 0:
 		end = c.Asked.Add(max(c.Wait, c.floor()))
-	case c.Try && c.Ends == 0 && !c.Connects:
+	case c.Try && c.Ends == 0:
 		end = c.Asked.Add(c.floor())
 	case c.Try:
 		end = c.Asked.Add(c.Timeout)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // Reentry checks a second acquisition by the owner of a hold.
@@ -28,8 +29,8 @@ func (j Judge) Extended(who fmt.Stringer, hold *rlock.Hold, d time.Duration, ask
 }
 
 // Borrowed gets a hold from a context that carries it. It checks that this is the same, and that its unlock ends nothing.
-func (j Judge) Borrowed(ctx context.Context, who fmt.Stringer, lock rlock.Acquirer, hold *rlock.Hold) {
-	borrowed, ok := rlock.HoldFrom(ctx, lock)
+func (j Judge) Borrowed(ctx context.Context, who fmt.Stringer, lock handles.Any, hold *rlock.Hold) {
+	borrowed, ok := handles.HoldFrom(ctx, lock)
 	if !ok {
 		j("borrow: the context of a hold of %v does not carry it", who)
 		return

@@ -118,12 +118,6 @@ func TestCheckersBite(t *testing.T) {
 		{func(j Judge) { j.Bound(with(call(0, 1001, Outage), func(c *Call) { c.Try = true }), 0, 0) }, "late: a call of ana for a returned 1ms after its limit, which was 1s"},
 		{func(j Judge) { j.Bound(with(call(0, 1000, Outage), func(c *Call) { c.Try = true }), 0, 0) }, ""},
 		{func(j Judge) {
-			j.Bound(with(call(0, 5000, Outage), func(c *Call) { c.Try, c.Connects = true, true }), 0, 0)
-		}, ""},
-		{func(j Judge) {
-			j.Bound(with(call(0, 5001, Outage), func(c *Call) { c.Try, c.Connects = true, true }), 0, 0)
-		}, "late:"},
-		{func(j Judge) {
 			j.Bound(with(call(0, 1005, Outage), func(c *Call) { c.Try = true }), 0, 5*time.Millisecond)
 		}, ""},
 		{func(j Judge) {

@@ -18,11 +18,8 @@ func (g *generator) plausible() []string {
 	}
 	k := pick(g, g.kinds)
 	name, client := pick(g, g.names), g.client()
-	if k.HasPermits() && g.one(3) {
-		return g.aboutSemaphore(k, wire.NewNames(k, name, client))
-	}
 	if k.HasPermits() {
-		k = k.Of(1 + g.IntN(3))
+		return g.aboutSemaphore(k, wire.NewNames(k, name, client))
 	}
 	n := wire.NewNames(k, name, client)
 	h, last := wire.NewHolder(k, n, client, g.holder()), wire.NewHolder(k, n, client, g.holder())
@@ -50,7 +47,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	case 5:
 		return g.when(k.Count != nil, func() wire.Call { return h.Count(n, g.IntN(4), g.lease()) })
 	case 6:
-		return g.when(k.HandOver != nil, func() wire.Call { return h.HandOver(n, last, g.lease(), line && g.one(2)) })
+		return g.when(k.HandOver != nil, func() wire.Call { return h.HandOver(n, last, g.lease()) })
 	case 7:
 		return g.when(k.Park != nil, func() wire.Call { return h.Park(n, last, g.lease(), g.one(2)) })
 	case 8:
@@ -84,7 +81,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	case 12:
 		return g.when(line, func() wire.Call {
 			var next *wire.Next
-			if !k.HasPermits() && k.Line.Stands() && g.one(2) {
+			if k.Line.Stands() && g.one(2) {
 				next = &wire.Next{Holder: last, Lease: g.lease(), Term: g.term()}
 			}
 			return h.Give(n, g.tombstone(), g.term(), next)
@@ -98,9 +95,6 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			c.Renew(last, pick(g, g.names))
 			return c
 		})
-	}
-	if k.HasPermits() {
-		return nil, false
 	}
 	return texts(k.InfoCommand(n, g.one(2))), true
 }
@@ -151,26 +145,31 @@ func (g *generator) aboutSemaphore(k *wire.Kind, n *wire.Names) []string {
 	case 0, 1:
 		return g.send(s.SetUp(number, int64(g.IntN(6)), pick(g, []time.Duration{0, 0, g.lease()})))
 	case 2:
+		if k == wire.PlainPermit {
+			return g.send(s.Take(number, 1+g.IntN(3)))
+		}
 		return g.send(s.SetPermits(number, int64(g.IntN(6))))
 	case 3:
 		return g.send(s.AddPermits(number, int64(g.IntN(7)-3)))
 	case 4:
-		if k.Lasting {
+		if k == wire.PlainPermit {
 			return g.send(s.Drain(number))
 		}
 		return g.send(s.GiveBack(number, []string{id}))
 	case 5:
-		if k.Lasting {
-			return g.send(s.Receipts([]int64{number, 2}, int64(g.IntN(1000))))
+		if k == wire.PlainPermit {
+			return g.send(s.Undo(number, 1+g.IntN(3)))
 		}
-		return g.send(s.Lease(id, pick(g, []time.Duration{0, g.lease()})))
+		return g.send(s.Count())
 	case 6:
 		return g.send(s.Delete(number))
 	case 7:
 		return g.send(s.Mark(number))
-	case 8: // of a permit that is out
-		h := wire.NewHolder(k.Of(2), n, g.client(), number)
-		return g.send(s.GiveBack(number+10, h.PermitIDs(g.client())))
+	case 8:
+		if k == wire.PlainPermit {
+			return g.send(s.Take(number, 1+g.IntN(3)))
+		}
+		return g.send(s.GiveBack(number+10, []string{id}))
 	}
 	return g.send(s.Count())
 }
@@ -196,7 +195,7 @@ func (g *generator) aboutClient() []string {
 	key := wire.ClientKey(g.client())
 	switch g.IntN(4) {
 	case 0:
-		return texts(wire.DeleteCommand(key))
+		return texts([]any{"DEL", key})
 	case 1:
 		return texts(wire.ReadCommand(key))
 	}

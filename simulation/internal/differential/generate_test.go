@@ -161,7 +161,7 @@ func (g *generator) client() string {
 // send returns a call as a command, and keeps it for later.
 func (g *generator) send(c wire.Call) []string {
 	if c.Script.Announces {
-		c.Args.Publish = pick(g, []wire.Publish{wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishBoth, wire.PublishNode})
+		c.Args.Publish = pick(g, []wire.Publish{wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishNode})
 	}
 	if c.Script.Forgets && g.one(3) {
 		c.Args.Other = fmt.Sprint(g.IntN(8), " ", g.IntN(8))
@@ -205,7 +205,7 @@ func (g *generator) keep(args []string, keys int) []string {
 var odd = []string{
 	"", "0", "-1", "1", "3", "-0", "1e3", "0x10", "007", " 5", "5 ", "+5", "abc", "nan", "inf", "-inf", "1.5", "0.1", "-2.5", ".5", "1e-5", "1_0", "0b1",
 	"99999999999999", "100000000000000", "9007199254740993", "3000000000000000", "1e15", "1e17", "123456789012345678", "1e999",
-	"9223372036854775807", "-9223372036854775808", "9223372036854775808", "\x00\xff", "a\nb", "mode", "read", "write", "PUBLISH", "SPUBLISH", "BOTH", "NODE",
+	"9223372036854775807", "-9223372036854775808", "9223372036854775808", "\x00\xff", "a\nb", "mode", "read", "write", "PUBLISH", "SPUBLISH", "NODE",
 	"NX", "{", "}", "a|3000", "a|", "|t", "x 1", "+2", "5 0", "5 30000",
 }
 

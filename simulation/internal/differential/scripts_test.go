@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -55,8 +56,10 @@ func scripts() []script {
 			addFields(k.Name()+" line ", reflect.ValueOf(k.Line).Elem(), add)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(wire.Others)) {
-		add(name, wire.Others[name])
+	for _, others := range []map[string]*wire.Script{wire.Others, core.Scripts()} {
+		for _, name := range slices.Sorted(maps.Keys(others)) {
+			add(name, others[name])
+		}
 	}
 	// The scripts that have no wire.Script, because nothing but EVAL calls them.
 	for name, file := range map[string]string{"info": lua.LockInfo, "identity": lua.ClientWrite} {
@@ -97,7 +100,7 @@ func TestEveryCommandOfAScriptIsKnown(t *testing.T) {
 	t.Parallel()
 	known := simredis.Commands()
 	call := regexp.MustCompile(`redis\.p?call\(['"](\w+)['"]`)
-	for _, pattern := range []string{"../../../internal/lua/*.lua", "../../../cmd/rlock/internal/*/*.lua"} {
+	for _, pattern := range []string{"../../../internal/lua/*.lua", "../../../internal/core/lua/*.lua"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)

@@ -26,7 +26,8 @@ func (w *worker) campaign(t *target) {
 			return nil
 		}
 		led = true
-		hold, ok := rlock.HoldFrom(ctx, w.clients[0].NewFencedLock(t.name))
+		lock := w.clients[0].NewLock(t.name, rlock.Fenced())
+		hold, ok := rlock.HoldFrom(ctx, lock)
 		w.answered(ctx, a, nil)
 		h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: ctx.Err}
 		w.mu.Lock()
@@ -41,7 +42,7 @@ func (w *worker) campaign(t *target) {
 		w.mu.Unlock()
 		w.enters(a, h, term)
 		if ok && w.one(4) {
-			w.leaderOf(election, hold)
+			w.leaderOf(lock, hold)
 		}
 		timer := time.NewTimer(p.hold)
 		defer timer.Stop()
@@ -67,9 +68,9 @@ func (w *worker) campaign(t *target) {
 }
 
 // leaderOf asks who leads, as the leader.
-func (w *worker) leaderOf(election *rlock.Election, hold *rlock.Hold) {
+func (w *worker) leaderOf(lock *rlock.Lock, hold *rlock.Hold) {
 	before := hold.Err()
-	info, err := election.Inspect(context.WithoutCancel(w.ctx))
+	info, err := lock.Inspect(context.WithoutCancel(w.ctx))
 	if err == nil && !slices.ContainsFunc(info.Holders, func(h rlock.HolderInfo) bool { return h.Own }) {
 		w.judge(hold, before, "election: %v leads, and Inspect has %+v", w.process, info.Holders)
 	}

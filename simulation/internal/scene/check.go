@@ -43,7 +43,7 @@ func (w *worker) asks(p plan) *attempt {
 		}
 	}
 	for _, t := range p.of.atoms() {
-		a.shared = a.shared || time.Now().Before(t.dropped[a.p]) || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
+		a.shared = a.shared || slices.ContainsFunc(t.inside, func(h *holder) bool { return h.p == a.p })
 	}
 	p.of.waiting = append(p.of.waiting, a)
 	w.inquires(a)
@@ -136,7 +136,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if call.Class == promises.Outage && !a.limited() && ctx.Err() == nil && !a.of.group() && !errors.Is(err, rlock.ErrNotReplicated) {
 		w.brokenf("error: an outage ended a call of %v for %s, which nothing limits: %v", w.process, a.of.name, err)
 	}
-	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && w.settled() {
+	if refused && a.alone && !w.faulty() && w.settled() {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
 }
@@ -268,10 +268,9 @@ func (r *run) excludes(t *target, h *holder) {
 			others = append(others, r.believes(t, o))
 		}
 	}
-	switch {
-	case !t.counts():
+	if !t.counts() {
 		r.checks().Exclusion(t.name, r.believes(t, h), others)
-	case !r.Unsafe || t.kind != kindPlain: // what is forgotten of these stays wrong
+	} else {
 		r.checks().Permits(t.name, r.believes(t, h), others, permits+t.extra)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
@@ -355,7 +354,7 @@ func (w *worker) leaves(h *holder, err error) {
 // toldBy returns until when waiters need not notice that a lock is free whose lease was made to end at a moment. Where the user may not tell them,
 // they may know of a longer lease, or a clock that steps has it last for longer.
 func (r *run) toldBy(ends time.Time) time.Time {
-	if len(r.Denied) > 0 || slices.Contains(r.Nemeses, nemesisClock) {
+	if slices.Contains(r.Nemeses, nemesisClock) {
 		return ends.Add(35 * time.Second)
 	}
 	return ends

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
@@ -217,7 +218,7 @@ func TestCheckersBite(t *testing.T) {
 			r.notices(find(r, "fair"))
 		}, "notice"},
 		"a leader who does not know of its end": {func(r *run, a, _ *worker) {
-			hold, err := a.clients[0].NewFencedLock("x").Acquire(a.ctx, rlock.Lease(s))
+			hold, err := a.clients[0].NewLock("x", rlock.Fenced()).Acquire(a.ctx, rlock.Lease(s))
 			if err == nil {
 				time.Sleep(2 * s)
 				l := &leader{a.process, a.clients[0].NewElection("x"), hold, a.ctx, 0}
@@ -226,7 +227,7 @@ func TestCheckersBite(t *testing.T) {
 			}
 		}, "election: the context"},
 		"a leader who resigns too early": {func(r *run, a, _ *worker) {
-			hold, err := a.clients[0].NewFencedLock("x").Acquire(a.ctx)
+			hold, err := a.clients[0].NewLock("x", rlock.Fenced()).Acquire(a.ctx)
 			if err == nil && hold.Unlock(a.ctx) == nil {
 				l := &leader{a.process, a.clients[0].NewElection("x"), hold, hold.Context(), 0}
 				r.leads(l)
@@ -261,7 +262,7 @@ func TestCheckersBite(t *testing.T) {
 			r.sendNothing()
 		}, "were sent although"},
 		"a command for each renewal": {func(r *run, _, _ *worker) {
-			r.Options = []rlock.Option{rlock.WithRenewalBatchSize(1)}
+			r.Options = []rlock.Option{tune.BatchSize(1)}
 			r.start(3)
 			r.keeping(r.processes[2])
 		}, "renewed 4 locks"},

@@ -21,8 +21,8 @@ type solitude struct {
 
 // solitary returns the solitude of a turn that begins, or nil. The run must be locked.
 func (w *worker) solitary(a *attempt) *solitude {
-	quiet := !w.faulty() && len(w.Nemeses) == 0 && !w.Identity && w.Peers+len(w.Panics)+len(w.Denied) == 0 && w.Servers <= 1 && w.Topology == "" && w.Faults.Panic == 0
-	plain := !a.again && a.extend == 0 && a.ticket == 0 && a.atLeast == 0 && a.visit > 6 && a.verb > 1 && !a.limited() && !a.forgets && a.hold < 3*time.Second
+	quiet := !w.faulty() && len(w.Nemeses) == 0 && !w.Identity && !w.Panics && w.Peers == 0 && w.Servers <= 1 && w.Topology == ""
+	plain := !a.again && a.extend == 0 && a.ticket == 0 && a.atLeast == 0 && a.visit > 6 && a.verb > 1 && !a.limited() && a.hold < 3*time.Second
 	runs := a.lease > 0 && a.lease < 2*a.hold+time.Second || w.MaxHold > 0 // nothing is sent when such a hold is unlocked after its end
 	if !quiet || !plain || runs || !a.alone || a.of.kind == kindMulti || a.of.counts() && w.Total || w.active != 1 || time.Since(w.idle) < 5*time.Second {
 		return nil
@@ -43,7 +43,7 @@ func (s *solitude) over(r *run) {
 // wasAsked checks that a single attempt that reports an outage has asked anything. It waits for nobody, so what others of its process knew does not
 // count: a hold of theirs may have ended while the process was stopped. The run must be locked.
 func (w *worker) wasAsked(a *attempt, c promises.Call) {
-	skips := !a.try || a.past != nil || a.owned || a.of.group() || a.of.counts() || w.Faults.Pool > 0 || w.Faults.Panic > 0 || len(w.Denied) > 0
+	skips := !a.try || a.past != nil || a.owned || a.of.group() || a.of.counts() || w.Faults.Pool > 0
 	if skips || c.Class != promises.Outage || w.ctx.Err() != nil {
 		return
 	}

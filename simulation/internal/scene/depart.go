@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
@@ -29,7 +30,7 @@ func (s strike) shutdown(limit time.Duration) {
 }
 
 // departed judges the shutdown of a client, given its error and that of its context. The run must be locked.
-func (r *run) departed(p *process, err, limit error, stats rlock.Stats) {
+func (r *run) departed(p *process, err, limit error, stats observe.Stats) {
 	p.stopping = time.Time{}
 	p.shut = err == nil && len(p.clients) == 1
 	switch {
@@ -89,7 +90,7 @@ func (r *run) lingers(p *process) {
 		return
 	}
 	most := r.strayFor()
-	if !r.faulty() && r.onlyDepartures() && len(r.Denied) == 0 && r.Faults.Panic == 0 {
+	if !r.faulty() && r.onlyDepartures() {
 		most = time.Second + 10*r.Faults.Latency + 4*r.slowest()
 	}
 	switch now := time.Now(); {

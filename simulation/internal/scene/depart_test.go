@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // TestCheckersBiteOnDepartures breaks what is promised of a client that shuts down, and of an owner's second acquisitions.
@@ -48,13 +49,13 @@ func TestCheckersBiteOnDepartures(t *testing.T) {
 			a.leaves(h, lost)
 		}, ""},
 		"one that ends before its time": {func(r *run, a, _ *worker) {
-			r.departed(a.process, rlock.ErrClosed, nil, rlock.Stats{})
+			r.departed(a.process, rlock.ErrClosed, nil, observe.Stats{})
 		}, "did not wait until its context ended"},
 		"one whose time is over": {func(r *run, a, _ *worker) {
-			r.departed(a.process, context.DeadlineExceeded, context.DeadlineExceeded, rlock.Stats{Held: 1})
+			r.departed(a.process, context.DeadlineExceeded, context.DeadlineExceeded, observe.Stats{Held: 1})
 		}, ""},
 		"one that has something": {func(r *run, a, _ *worker) {
-			r.departed(a.process, nil, nil, rlock.Stats{Held: 1})
+			r.departed(a.process, nil, nil, observe.Stats{Held: 1})
 		}, "succeeded, and it has"},
 		"an owner who is not told when it asks": {func(_ *run, a, _ *worker) {
 			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
@@ -78,7 +79,7 @@ func TestCheckersBiteOnDepartures(t *testing.T) {
 			r.keepsUp(h)
 		}, ""},
 		"a re-entry of what was deleted": {func(r *run, a, _ *worker) {
-			lock := a.clients[0].NewFencedLock("fenced")
+			lock := a.clients[0].NewLock("fenced", rlock.Fenced())
 			hold, err := lock.Acquire(a.ctx)
 			require.NoError(t, err)
 			h := &holder{plan: plan{of: find(r, "fenced")}, p: a.process, since: time.Now()}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
@@ -23,7 +24,7 @@ func (w *worker) byDo(t *target, p plan) {
 	var deadline, began time.Time
 	run := func(ctx context.Context) error {
 		w.answered(ctx, a, nil)
-		hold, ok := rlock.HoldFrom(ctx, lock)
+		hold, ok := handles.HoldFrom(ctx, lock)
 		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }, unsure: true}
 		if !ok {
 			w.note("do: the context of %v carries no hold of %s", w.process, t.name)
@@ -72,10 +73,7 @@ func (w *worker) byLock(t *target, p plan) {
 	p.atLeast = 0 // which is not for Lock
 	ctx, opts, cancel := w.terms(&p)
 	defer cancel()
-	lock, ok := w.acquirer(t, p.reads).(rlock.Locker)
-	if !ok {
-		return
-	}
+	lock := w.side(t, p.reads)
 	owned := p.past != nil || p.owned || w.one(2)
 	if owned {
 		ctx = rlock.WithOwner(ctx)
@@ -83,6 +81,7 @@ func (w *worker) byLock(t *target, p plan) {
 	a := w.asks(p)
 	var err error
 	if p.try {
+		var ok bool
 		if ok, err = lock.TryLock(ctx, opts...); !ok && err == nil {
 			err = rlock.ErrNotAcquired
 		}
@@ -111,10 +110,16 @@ func (w *worker) byLock(t *target, p plan) {
 	}
 }
 
+// locker is what relocks needs of a lock.
+type locker interface {
+	Lock(ctx context.Context, opts ...rlock.AcquireOption) error
+	Unlock(ctx context.Context) error
+}
+
 // relocks locks what the owner of a context has a second time, and unlocks it once.
-func (w *worker) relocks(ctx context.Context, lock rlock.Locker, t *target) {
-	w.occupied(w.process, len(t.atoms()))
-	defer w.occupied(w.process, -len(t.atoms()))
+func (w *worker) relocks(ctx context.Context, lock locker, t *target) {
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
 	err := lock.Lock(ctx)
 	if err == nil {
 		err = lock.Unlock(context.WithoutCancel(ctx))

@@ -18,12 +18,12 @@ import (
 func TestCheckersOfHoldsBite(t *testing.T) {
 	t.Parallel()
 	elected := func(w *worker, check func(e *rlock.Election, led, other *rlock.Hold)) {
-		e, x := w.clients[0].NewElection("x"), w.clients[0].NewFencedLock("x")
+		e, x := w.clients[0].NewElection("x"), w.clients[0].NewLock("x", rlock.Fenced())
 		ctx, resign := context.WithCancel(w.ctx)
 		_ = e.Run(ctx, func(ctx context.Context, _ rlock.Token) error {
 			defer resign()
 			led, _ := rlock.HoldFrom(ctx, x)
-			other, err := w.clients[0].NewFencedLock("y").Acquire(w.ctx)
+			other, err := w.clients[0].NewLock("y", rlock.Fenced()).Acquire(w.ctx)
 			if err == nil {
 				check(e, led, other)
 				err = other.Unlock(w.ctx)
@@ -91,7 +91,7 @@ func TestCheckersOfHoldsBite(t *testing.T) {
 				_, w, _ := stage(t)
 				var broken error
 				j := func(format string, args ...any) { broken = errors.Join(broken, fmt.Errorf(format, args...)) }
-				x := w.clients[0].NewFencedLock("x")
+				x := w.clients[0].NewLock("x", rlock.Fenced())
 				hold, err := x.Acquire(w.ctx)
 				require.NoError(t, err)
 				if c.does(j, w, x, hold); c.says == "" {

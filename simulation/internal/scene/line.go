@@ -22,7 +22,7 @@ type line struct {
 func (r *run) lined(t *target) {
 	l := &line{excess: make(map[*process]time.Time)}
 	switch {
-	case t.counts(), t.kind == kindRed, t.kind == kindLatch, r.Broadcast, len(r.Denied) > 0:
+	case t.counts(), t.kind == kindRed, t.kind == kindLatch, r.Broadcast:
 		return
 	case t.fair():
 		l.key, l.list = redissonQueue(t.name), true

@@ -59,7 +59,7 @@ func (r *run) finds(a *attempt, refused bool) {
 // linearizable checks that each target did what a lock could have done. Its refusals are checked where nobody may have it without the
 // knowledge of the checkers: a group may have taken only some members. The run must be locked.
 func (r *run) linearizable() {
-	known := !r.faulty() && r.Peers+len(r.Panics)+len(r.Denied) == 0 && r.Faults.Panic == 0
+	known := !r.faulty() && r.Peers == 0 && !r.Panics
 	for _, t := range r.locks {
 		member := slices.ContainsFunc(r.wanted, func(w *target) bool { return slices.Contains(w.members, t) })
 		if t.counts() || r.Unsafe {

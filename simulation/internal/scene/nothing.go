@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // answer is what a method returned that must fail.
@@ -52,14 +53,13 @@ func nop(context.Context) error { return nil }
 
 func (w *worker) noLock(l *rlock.Lock) []answer {
 	ctx := w.ctx
-	_, _ = l.LogValue(), l.String()
+	_ = l.String()
 	return []answer{
 		{"Acquire of no lock", second(l.Acquire(ctx))},
 		{"TryLock of no lock", second(l.TryLock(ctx))},
 		{"TryDo of no lock", second(l.TryDo(ctx, nop))},
 		{"Unlock of no lock", l.Unlock(ctx)},
 		{"IsLocked of no lock", second(l.IsLocked(ctx))},
-		{"IsHeld of no lock", second(l.IsHeld(ctx))},
 		{"TTL of no lock", second(l.TTL(ctx))},
 		{"HoldCount of no lock", second(l.HoldCount(ctx))},
 		{"ForceUnlock of no lock", second(l.ForceUnlock(ctx))},
@@ -70,7 +70,7 @@ func (w *worker) noLock(l *rlock.Lock) []answer {
 
 func (w *worker) noSemaphore(s *rlock.Semaphore) []answer {
 	ctx := w.ctx
-	_, _ = s.LogValue(), s.String()
+	_ = s.String()
 	return []answer{
 		{"Acquire of no semaphore", second(s.Acquire(ctx))},
 		{"TrySetPermits of no semaphore", second(s.TrySetPermits(ctx, 1))},
@@ -78,17 +78,15 @@ func (w *worker) noSemaphore(s *rlock.Semaphore) []answer {
 		{"AddPermits of no semaphore", s.AddPermits(ctx, 1)},
 		{"AvailablePermits of no semaphore", second(s.AvailablePermits(ctx))},
 		{"Release of no semaphore", s.Release(ctx, "x")},
-		{"Extend of no semaphore", second(s.Extend(ctx, "x", time.Second))},
-		{"LeaseOf of no semaphore", second(s.LeaseOf(ctx, "x"))},
 		{"Delete of no semaphore", second(s.Delete(ctx))},
 	}
 }
 
 func (w *worker) noPlainSemaphore(s *rlock.PlainSemaphore) []answer {
 	ctx := w.ctx
-	_, _ = s.LogValue(), s.String()
+	_ = s.String()
 	return []answer{
-		{"Acquire of no plain semaphore", second(s.Acquire(ctx))},
+		{"Acquire of no plain semaphore", s.Acquire(ctx)},
 		{"TrySetPermits of no plain semaphore", second(s.TrySetPermits(ctx, 1))},
 		{"DrainPermits of no plain semaphore", second(s.DrainPermits(ctx))},
 		{"Release of no plain semaphore", s.Release(ctx, 1)},
@@ -98,7 +96,7 @@ func (w *worker) noPlainSemaphore(s *rlock.PlainSemaphore) []answer {
 
 func (w *worker) noLatch(l *rlock.CountDownLatch) []answer {
 	ctx := w.ctx
-	_, _ = l.LogValue(), l.String()
+	_ = l.String()
 	return []answer{
 		{"TrySetCount of no latch", second(l.TrySetCount(ctx, 1))},
 		{"CountDown of no latch", second(l.CountDown(ctx))},
@@ -109,14 +107,13 @@ func (w *worker) noLatch(l *rlock.CountDownLatch) []answer {
 }
 
 func (w *worker) noGroup() (all []answer) {
-	for _, g := range []rlock.Locker{
+	for _, g := range []handles.Any{
 		rlock.NewMultiLock(), rlock.NewRedLock(), rlock.NewMultiLock((*rlock.Lock)(nil)), rlock.NewMultiLock(nil),
 		rlock.NewRedLock(new(rlock.Lock)), (*rlock.MultiLock)(nil), (*rlock.RedLock)(nil),
 	} {
 		all = append(all,
 			answer{"Acquire of no group", second(g.Acquire(w.ctx))},
-			answer{"Lock of no group", g.Lock(w.ctx)},
-			answer{"Unlock of no group", g.Unlock(w.ctx)},
+			answer{"Do of no group", g.Do(w.ctx, func(context.Context) error { return nil })},
 		)
 	}
 	return all
@@ -131,13 +128,11 @@ func (w *worker) outOfRange() []answer {
 		{"SetPermits of -1", s.SetPermits(ctx, -1)},
 		{"Release of nothing", s.Release(ctx)},
 		{"Release of no id", s.Release(ctx, "x")},
-		{"LeaseOf no id", second(s.LeaseOf(ctx, "x"))},
-		{"Extend by nothing", second(s.Extend(ctx, "x", 0))},
 		{"Acquire of no permits", second(s.Acquire(ctx, rlock.Permits(0)))},
 		{"Acquire of permits of a lock", second(c.NewLock("apart").Acquire(ctx, rlock.Permits(2)))},
 		{"Release of -1", plain.Release(ctx, -1)},
 		{"a total of -1", second(c.NewSemaphore("apart", rlock.Total(-1)).Acquire(ctx))},
-		{"Lease of a plain permit", second(plain.Acquire(ctx, rlock.Lease(time.Second)))},
+		{"Lease of a plain permit", plain.Acquire(ctx, rlock.Lease(time.Second))},
 		{"TrySetCount of 0", second(latch.TrySetCount(ctx, 0))},
 		{"Await with a lease", latch.Await(ctx, rlock.Lease(time.Second))},
 		{"AtLeast of a multi lock", second(rlock.NewMultiLock(c.NewLock("apart")).Acquire(ctx, rlock.AtLeast(time.Second)))},

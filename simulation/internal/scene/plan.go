@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
 // plan holds the random choices for a turn.
@@ -35,7 +34,6 @@ type plan struct {
 	owned    bool            // the context has an owner
 	bare     bool            // the handle of a fenced lock has no tokens
 	looks    bool            // the owner waits for the end of the hold
-	forgets  bool            // the owner drops the hold
 }
 
 // String is the plan for a reader of the log.
@@ -60,7 +58,6 @@ func (p *plan) String() string {
 		{p.again, "and again", nil},
 		{p.extend > 0, "extended by %v", []any{p.extend}},
 		{p.ticket > 0, "and exports it for %v", []any{p.ticket}},
-		{p.forgets, "and drops the hold", nil},
 	} {
 		if c.is {
 			all = append(all, fmt.Sprintf(c.text, c.args...))
@@ -117,7 +114,6 @@ func (w *worker) draw(t *target) plan {
 	case t.counts():
 		p.permits = 1 + w.random.IntN(permits)
 	}
-	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
 	switch k := w.leans(w.random.IntN(100)); {

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -85,8 +84,11 @@ func (r *run) start(seed uint64) {
 	p := &process{run: r, index: len(r.processes), inquest: inquest{questions: make(map[subject][]*question)}}
 	r.mu.Unlock()
 	p.ctx, p.cancel = context.WithCancel(r.stop)
-	p.observer = &observer{panicking: r.panicking(panicObserver, seed)}
-	log := &logger{panicking: r.panicking(panicLogger, seed), p: p}
+	p.observer = new(observer)
+	if r.Panics {
+		p.observer.random = rand.New(rand.NewPCG(seed, 77))
+	}
+	log := &logger{p}
 	opts := append([]rlock.Option{rlock.WithLogger(slog.New(log)), rlock.WithObserver(p.observer)}, r.Options...)
 	for _, server := range r.servers {
 		p.links = append(p.links, server.NewLink(p.String()))
@@ -127,14 +129,6 @@ func (r *run) start(seed uint64) {
 	})
 }
 
-// panicking returns code that panics in scenes that want it.
-func (r *run) panicking(what string, seed uint64) panicking {
-	if slices.Contains(r.Panics, what) {
-		return panicking{random: rand.New(rand.NewPCG(seed, 77))}
-	}
-	return panicking{}
-}
-
 // kill ends the process from outside.
 func (p *process) kill() {
 	p.mu.Lock()
@@ -155,11 +149,7 @@ func (p *process) close() {
 }
 
 // logger adds what rlock logs to the trace.
-type logger struct {
-	panicking
-
-	p *process
-}
+type logger struct{ p *process }
 
 // Enabled implements [slog.Handler].
 func (*logger) Enabled(context.Context, slog.Level) bool { return true }
@@ -168,13 +158,10 @@ func (*logger) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logger) Handle(_ context.Context, record slog.Record) error {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
-		if a.Key != "stack" { // it has addresses, which are others in each run
-			text += " " + a.String()
-		}
+		text += " " + a.String()
 		return true
 	})
 	l.p.trace.Note("%v logs: %s", l.p, text)
-	l.call()
 	return nil
 }
 
@@ -242,12 +229,14 @@ func (w *worker) once(t *target) {
 		w.countDown()
 	case t.kind == kindElection:
 		w.campaign(t)
-	case w.one(40):
+	case t.kind != kindPlain && w.one(40):
 		w.misuse(t)
 	case w.one(40):
 		w.private()
 	case t.counts() && w.one(30):
 		w.adds(t)
+	case t.kind == kindPlain:
+		w.counted(t)
 	default:
 		w.turn(t)
 	}

@@ -37,18 +37,15 @@ type Scene struct {
 	Options   []rlock.Option
 	Beat      time.Duration // turns begin at multiples of it, so that few workers meet nevertheless; zero: each when it likes
 	Grid      time.Duration // turns, holds and waits begin and end at multiples of it, so that several things happen at one moment; zero: when they like
-	Panics    []string      // the code of the application that panics
+	Panics    bool          // observers panic at times
 	Total     bool          // semaphores are set up by their handles
-	Denied    []string      // rights that the user of rlock lacks
 	Identity  bool          // clients have identities, which they write
 	Monitor   bool          // somebody receives what is published on all channels
 	Gathers   bool          // calls wait for others, with which they go to the server
-	Lazy      bool          // locks go to the next owner of a process without a command
 	HandsOver bool          // locks stay in a process for some turns
-	Forgets   bool          // owners drop their holds now and then
 	Leans     []string      // what owners do often that they do seldom elsewhere
 	MaxHold   time.Duration // see [rlock.WithMaxHold]; zero means no limit
-	FairWait  time.Duration // see [rlock.WithFairWait]; zero means the default
+	FairWait  time.Duration // see [tune.FairWait]; zero means the default
 
 	Unsafe   bool          // Redis may forget: locks may be lost, and two owners may be inside
 	WakeUp   time.Duration // how long a free lock with waiters may stay free
@@ -64,8 +61,8 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, grid %v, nemeses %v every %v, panics %v, total %v, lazy %v, monitor %v, forgets %v, leans %v, limit %v, denied %v, faults %+v, unsafe %v, %d options",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Grid, s.Nemeses, s.Pause, s.Panics, s.Total, s.Lazy, s.Monitor, s.Forgets, s.Leans, s.MaxHold, s.Denied, s.Faults, s.Unsafe,
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, grid %v, nemeses %v every %v, panics %v, total %v, monitor %v, leans %v, limit %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Grid, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Leans, s.MaxHold, s.Faults, s.Unsafe,
 		len(s.Options))
 }
 
@@ -131,9 +128,6 @@ func Play(s Scene, seed uint64, w io.Writer) Result {
 	r := &run{Scene: s, trace: simnet.NewTrace(w), stop: stop, latches: make(map[string]*latch)}
 	r.res.Seed, r.res.Scene, r.res.Exact = seed, s.String(), simseed.Deterministic
 	r.build(seed)
-	if len(r.Denied) > 0 {
-		r.servers[0].Deny(r.Denied...)
-	}
 	if r.Monitor {
 		r.servers[0].Monitor()
 	}

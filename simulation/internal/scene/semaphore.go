@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,11 +14,11 @@ func (w *worker) adds(t *target) {
 	if w.faulty() || len(w.Nemeses) > 0 {
 		return
 	}
-	s, ok := w.acquirer(t, false).(*rlock.Semaphore)
-	if !ok {
+	if t.kind == kindPlain {
 		w.drains(t)
 		return
 	}
+	s := w.clients[0].NewSemaphore(t.name, w.total()...)
 	w.mu.Lock()
 	t.extra++
 	w.touch(t)
@@ -37,9 +38,61 @@ func (w *worker) adds(t *target) {
 	}
 }
 
+// counted takes permits of a plain semaphore once, and gives them back. Nobody but their owner knows that it has them.
+func (w *worker) counted(t *target) {
+	p := w.draw(t)
+	ctx, opts, cancel := w.terms(&p)
+	defer cancel()
+	s := w.clients[0].NewPlainSemaphore(t.name, w.total()...)
+	a := w.asks(p)
+	acquire := s.Acquire
+	if p.try {
+		acquire = func(ctx context.Context, opts ...rlock.AcquireOption) error {
+			got, err := s.TryAcquire(ctx, opts...)
+			if !got && err == nil {
+				err = rlock.ErrNotAcquired
+			}
+			return err
+		}
+	}
+	err := acquire(ctx, opts...)
+	w.answered(ctx, a, err)
+	if err != nil {
+		return
+	}
+	w.trace.Note("%v got %d of %s", w.process, p.permits, t.name)
+	w.moves(t, p.permits)
+	time.Sleep(w.onGrid(p.hold))
+	w.moves(t, -p.permits)
+	w.trace.Note("%v gives %d of %s back", w.process, p.permits, t.name)
+	began := time.Now()
+	err = s.Release(ctx, p.permits)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touch(t)
+	switch w.class(err); {
+	case errors.Is(err, rlock.ErrUnavailable): // it goes on
+		w.explained(w.asked(w.process, t.name, began, err))
+		t.untold = time.Now().Add(2 * time.Minute)
+	case err != nil && !errors.Is(err, rlock.ErrClosed):
+		w.brokenf("error: the release of %s by %v returned %v", t.name, w.process, err)
+	}
+}
+
+// moves notes that somebody has so many more permits of a plain semaphore, or fewer, and checks that nobody else has them, unless Redis may forget.
+func (w *worker) moves(t *target, more int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.out += more
+	w.touch(t)
+	if t.out > permits && !w.Unsafe {
+		w.brokenf("permits: %d of %s are out, of %d", t.out, t.name, permits)
+	}
+}
+
 // drains takes the free permits of a plain semaphore, and gives them back.
 func (w *worker) drains(t *target) {
-	s, _ := w.acquirer(t, false).(*rlock.PlainSemaphore)
+	s := w.clients[0].NewPlainSemaphore(t.name, w.total()...)
 	w.mu.Lock()
 	t.untold = time.Now().Add(5 * time.Second)
 	for _, o := range t.waiting {

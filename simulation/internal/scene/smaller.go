@@ -91,7 +91,6 @@ func (s *Scene) faults() []fault {
 		{"reset", &f.LostReply},
 		{"late", &f.Late},
 		{"twice", &f.Repeated},
-		{"panic", &f.Panic},
 	}
 }
 
@@ -108,18 +107,16 @@ func (s *Scene) extras() (all []extra) {
 	}{
 		{s.Peers > 0, extra{"peers", func() { s.Peers = 0 }}},
 		{s.Topology != "", extra{"topology", s.alone}},
-		{len(s.Panics) > 0, extra{"panics", func() { s.Panics = nil }}},
+		{s.Panics, extra{"panics", func() { s.Panics = false }}},
 		{s.Monitor, extra{"monitor", func() { s.Monitor = false }}},
 		{s.Total, extra{"total", func() { s.Total = false }}},
-		{s.Forgets, extra{"forgets", func() { s.Forgets = false }}},
 		{len(s.Leans) > 0, extra{"leans", func() { s.Leans = nil }}},
 		{s.Faults.Aim > 0, extra{"aim", func() { s.Faults.Aim = 0 }}},
 		{s.Grid > 0, extra{"grid", func() { s.Grid = 0 }}},
 		{s.Identity, extra{"identity", func() { s.Identity = false }}},
-		{len(s.Denied) > 0, extra{"denied", func() { s.Denied = nil }}},
 		{len(s.Options) > 1, extra{"options", func() {
 			s.Options, s.MaxHold, s.FairWait, s.Acks, s.Broadcast = s.Options[:1], 0, 0, 0, false
-			s.Lazy, s.Gathers, s.HandsOver = false, false, false
+			s.Gathers, s.HandsOver = false, false
 		}}}, // the first one is of every scene
 	} {
 		if e.has {

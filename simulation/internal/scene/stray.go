@@ -23,10 +23,10 @@ func (r *run) strayFor() time.Duration {
 	switch {
 	case r.faulty() && r.loses():
 		return 20 * time.Second
-	case len(r.Nemeses) > 0 && r.Unsafe && len(r.Denied) == 0 && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
+	case len(r.Nemeses) > 0 && r.Unsafe && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
 		return 2500*time.Millisecond + 4*r.slowest() // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
 	case slices.Equal(r.Nemeses, []string{nemesisBusy}): // messages arrive
-	case len(r.Nemeses)+len(r.Denied) > 0 || r.Faults.Panic > 0:
+	case len(r.Nemeses) > 0:
 		return firstTerm + 2*time.Second + 4*r.slowest()
 	}
 	return time.Second + 20*r.Faults.Latency + 4*r.slowest()
@@ -35,7 +35,7 @@ func (r *run) strayFor() time.Duration {
 // loses reports whether single commands are lost, late or repeated, so that their callers do not learn what has become of them.
 func (s *Scene) loses() bool {
 	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic > 0
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated > 0
 }
 
 // slowest is how much longer than usual a command may be on its way.
@@ -127,7 +127,7 @@ func (r *run) strays(t *target, field string, down bool) {
 // haunts checks that a lock is not granted to a process that was killed before: nothing reaches it. What it had sent may still arrive, and
 // the server may still count what it had subscribed to. The run must be locked.
 func (r *run) haunts(t *target, p *process) {
-	if p == nil || !p.dead() || r.Unsafe || r.Topology != "" || r.faulty() || len(r.Denied) > 0 || slices.ContainsFunc(r.Nemeses, delays) {
+	if p == nil || !p.dead() || r.Unsafe || r.Topology != "" || r.faulty() || slices.ContainsFunc(r.Nemeses, delays) {
 		return
 	}
 	if age := time.Since(p.died); age > time.Second+20*r.Faults.Latency {

@@ -90,9 +90,6 @@ func (s strike) server(what string) {
 	case nemesisLoading, nemesisFull:
 		s.refuses(what, s.upTo(outage), 8*time.Second)
 	case nemesisBusy:
-		if s.random.IntN(2) == 0 && s.res.Nemeses == 1 {
-			s.parts()
-		}
 		s.refuses(what, s.upTo(outage), 2*time.Second) // a subscription is asked for again after a second
 	case nemesisHang:
 		d := s.upTo(outage)
@@ -133,22 +130,11 @@ func (s strike) refuses(what string, d, after time.Duration) {
 	time.Sleep(4 * time.Second)
 }
 
-// parts takes away the right to subscribe, for a moment. Clients do without the line for a minute then. But ever after, each of their channels has
-// a command of its own, which may be many refusals at once.
-func (s strike) parts() {
-	const unlined = 75 * time.Second
-	s.disturb(unlined)
-	s.on.Do("ACL", "SETUSER", "default", "-subscribe")
-	time.Sleep(s.upTo(time.Second))
-	s.on.Do("ACL", "SETUSER", "default", "+subscribe")
-	time.Sleep(unlined)
-}
-
 // A killed process may have held locks until their leases end, and adopted ones longer.
 const leasesEnd = 42 * time.Second
 
-// fairWait is for how long a dead waiter may stand at the head of a fair queue: the default of WithFairWait, and the time for a question. On a
-// cluster without sharded pub/sub, no script can tell that it is dead.
+// fairWait is for how long a dead waiter may stand at the head of a fair queue: a minute, and the time for a question. On a
+// cluster with classic pub/sub, no script can tell that it is dead.
 const fairWait = time.Minute + 10*time.Second
 
 // end ends a process, unless it is the last one, and starts another.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/tune"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
@@ -57,7 +58,7 @@ func Swarm(seed uint64) Scene {
 	s := Scene{
 		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 5 * time.Minute,
 		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second),
-		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
+		Options: []rlock.Option{tune.PollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
 	s.Faults.Latency = logarithmic(r, 200*time.Microsecond, 30*ms)
 	s.drawTopology(rand.New(rand.NewPCG(seed, 32)))
@@ -136,20 +137,18 @@ func (s *Scene) shorten() {
 // drawOptions draws how releases and calls are sent. A waiter that a late command takes out of a fair queue stays missing, as a wake-up does. If
 // those before it die, it asks only when its wait says.
 func (s *Scene) drawOptions(r *rand.Rand) {
-	if s.Faults.Late > 0 && (s.wants(kindFair) || s.wants(kindFencedFair)) && !s.Broadcast && s.Peers+len(s.Denied)+len(s.Nemeses) == 0 {
+	if s.Faults.Late > 0 && (s.wants(kindFair) || s.wants(kindFencedFair)) && !s.Broadcast && s.Peers+len(s.Nemeses) == 0 {
 		s.FairWait = time.Hour
-		s.Options = append(s.Options, rlock.WithFairWait(s.FairWait))
+		s.Options = append(s.Options, tune.FairWait(s.FairWait))
 	}
 	switch r.IntN(8) {
 	case 0:
-		s.Options, s.Gathers = append(s.Options, rlock.WithAutoPipeline(0)), true
-	case 1:
-		s.Options, s.Lazy = append(s.Options, rlock.WithLazyHandOver()), true
+		s.Options, s.Gathers = append(s.Options, tune.Crowd(0)), true
 	case 2:
-		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
+		s.Options = append(s.Options, tune.HandOver(0, 0))
 	case 3: // by default, a turn may take as long as hand-overs may go on
 		s.HandsOver = true
-		s.Options = append(s.Options, rlock.WithHandOver(32, 2*time.Second))
+		s.Options = append(s.Options, tune.HandOver(32, 2*time.Second))
 	}
 }
 
@@ -175,13 +174,13 @@ func (s *Scene) crowd(r *rand.Rand) {
 	}
 	s.Faults.Latency, s.Faults.Pool = logarithmic(r, time.Millisecond, 20*time.Millisecond), 3+r.IntN(6)
 	s.Rest, s.Hold = logarithmic(r, 10*time.Millisecond, 50*time.Millisecond), logarithmic(r, time.Millisecond, 50*time.Millisecond)
-	s.Options = append(s.Options, rlock.WithAutoPipeline(r.IntN(3)))
+	s.Options = append(s.Options, tune.Crowd(r.IntN(3)))
 }
 
 // besiege draws whether the server refuses everything now and then, and makes a scene in which nothing else goes wrong, so that whoever is not
 // told of its turn soon after shows itself. Half of these scenes have many channels, each of which may be refused by itself.
 func (s *Scene) besiege(r *rand.Rand) {
-	if r.IntN(16) > 0 || s.Servers > 1 || s.Topology != "" || s.Unsafe || s.Peers+len(s.Denied) > 0 || s.Faults.Panic > 0 {
+	if r.IntN(16) > 0 || s.Servers > 1 || s.Topology != "" || s.Unsafe || s.Peers > 0 {
 		return
 	}
 	s.Faults = simnet.Faults{Latency: s.Faults.Latency, Pool: s.Faults.Pool}
@@ -204,7 +203,6 @@ func (s *Scene) prolong(r *rand.Rand) {
 // drawApplication draws what the application does that uses rlock.
 func (s *Scene) drawApplication(r *rand.Rand) {
 	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0 && s.Topology == ""
-	s.Forgets = r.IntN(6) == 0
 	if r.IntN(4) == 0 {
 		s.Options, s.Identity = append(s.Options, rlock.WithIdentity(rlock.Identity{Service: "simulation"})), true
 	}
@@ -212,25 +210,7 @@ func (s *Scene) drawApplication(r *rand.Rand) {
 		s.MaxHold = logarithmic(r, 2*time.Second, time.Minute)
 		s.Options = append(s.Options, rlock.WithMaxHold(s.MaxHold))
 	}
-	if r.IntN(12) == 0 && s.Servers == 1 && s.Topology == "" {
-		s.Denied, s.WakeUp, s.Overtake = []string{"-pubsub"}, 15*time.Second, 0
-		if !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced }) {
-			s.Denied = [][]string{{"-pubsub"}, {"-zadd"}, {"-hget"}, {"-zrem"}}[r.IntN(4)]
-		}
-		if r.IntN(4) == 0 { // waiters have to ask now and then
-			s.Denied, s.Options[0] = []string{"-subscribe"}, rlock.WithPollInterval(time.Second)
-		}
-		// Without that right, the dead seem to listen while somebody watches all channels. Each of them has the lock once, as docs/line.md says.
-		dies := slices.Contains(s.Nemeses, nemesisKill) || slices.Contains(s.Nemeses, nemesisWaiter)
-		s.Monitor = s.Monitor && (!dies || !slices.Contains(s.Denied, "-pubsub"))
-	}
-	if r.IntN(10) > 0 {
-		return
-	}
-	s.Panics = [][]string{{panicObserver}, {panicLogger}, {panicObserver, panicLogger}}[r.IntN(3)]
-	if r.IntN(2) == 0 {
-		s.Faults.Panic, s.WakeUp, s.Overtake = 0.02*r.Float64(), 15*time.Second, 0
-	}
+	s.Panics = r.IntN(10) == 0
 }
 
 // wants reports whether a scene has a kind of lock.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
@@ -23,7 +24,7 @@ const (
 	kindFencedRW   = "fenced rw"
 	kindYieldingRW = "yielding rw" // its readers wait for writers
 	kindSemaphore  = "semaphore"
-	kindPlain      = "plain semaphore"
+	kindPlain      = "plain semaphore" // in scenes in which no process dies, because the permits of the dead are gone
 	kindMulti      = "multi"
 	kindRed        = "red"
 	kindElection   = "election" // of the fenced lock of its name
@@ -39,16 +40,16 @@ type target struct {
 	waiting []*attempt
 	tokens  promises.Tokens
 	deeds
-	freeSince time.Time              // as the watch sees it; zero means that it is not free
-	kept      time.Time              // until when the lock is kept by AtLeast
-	untold    time.Time              // until when waiters need not notice that the lock is free
-	dropped   map[*process]time.Time // until when a process may have it through a hold that its program dropped
-	deleting  time.Time              // when somebody began to delete it for the last time
-	deleted   time.Time              // when that was done
-	last      time.Time              // when a worker last began or ended something with it
-	wrote     time.Time              // until when a writer may have left it last
-	extra     int                    // permits that were added for a while
-	taken     int                    // how often the processes have taken it
+	freeSince time.Time // as the watch sees it; zero means that it is not free
+	kept      time.Time // until when the lock is kept by AtLeast
+	untold    time.Time // until when waiters need not notice that the lock is free
+	deleting  time.Time // when somebody began to delete it for the last time
+	deleted   time.Time // when that was done
+	last      time.Time // when a worker last began or ended something with it
+	wrote     time.Time // until when a writer may have left it last
+	extra     int       // permits that were added for a while
+	out       int       // permits of a plain semaphore that somebody has
+	taken     int       // how often the processes have taken it
 	stray     stray
 	exported  string    // the latest ticket
 	ticketed  string    // its holder in Redis
@@ -149,11 +150,11 @@ func (r *run) setPermits() {
 }
 
 // acquirer returns a new handle of the process. reads selects a side of a read-write lock.
-func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
+func (p *process) acquirer(t *target, reads bool) handles.Any {
 	c := p.clients[0]
 	switch t.kind {
 	case kindFenced, kindElection:
-		return c.NewFencedLock(t.name)
+		return c.NewLock(t.name, rlock.Fenced())
 	case kindFair:
 		return c.NewFairLock(t.name)
 	case kindFencedFair:
@@ -169,24 +170,20 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 			opts = append(opts, rlock.WriterPreference())
 		}
 		if reads {
-			return c.NewRWLock(t.name, opts...).ReadLock()
+			return c.NewRWLock(t.name, opts...).Reader()
 		}
-		return c.NewRWLock(t.name, opts...).WriteLock()
+		return c.NewRWLock(t.name, opts...).Writer()
 	case kindSemaphore:
 		return c.NewSemaphore(t.name, p.total()...)
-	case kindPlain:
-		return c.NewPlainSemaphore(t.name, p.total()...)
 	case kindMulti:
-		var members []rlock.Locker
+		var members []*rlock.Lock
 		for _, m := range t.members {
-			member, _ := p.acquirer(m, reads).(rlock.Locker)
-			if members = append(members, member); len(members) == 2 && len(t.members) > 2 { // a group in a group
-				members = []rlock.Locker{rlock.NewMultiLock(members...)}
-			}
+			member, _ := p.acquirer(m, reads).(*rlock.Lock)
+			members = append(members, member)
 		}
 		return rlock.NewMultiLock(members...)
 	case kindRed:
-		var members []rlock.Locker
+		var members []*rlock.Lock
 		for _, client := range p.clients {
 			members = append(members, client.NewLock(t.name))
 		}
@@ -196,9 +193,9 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 }
 
 // total returns the option that sets semaphores up, in scenes that want it.
-func (p *process) total() []rlock.SemaphoreOption {
+func (p *process) total() []rlock.LockOption {
 	if p.Total {
-		return []rlock.SemaphoreOption{rlock.Total(permits)}
+		return []rlock.LockOption{rlock.Total(permits)}
 	}
 	return nil
 }

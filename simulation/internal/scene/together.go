@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // The ways in which an owner acquires its lock a second time.
@@ -17,7 +18,7 @@ const (
 )
 
 // again acquires the lock as its owner a second time. It returns what it has got, or nil.
-func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock.Hold {
+func (w *worker) again(lock handles.Any, hold *rlock.Hold, h *holder) *rlock.Hold {
 	w.occupied(w.process, 1)
 	defer w.occupied(w.process, -1)
 	asked, lease := time.Now(), firstTerm-200*time.Millisecond
@@ -75,10 +76,10 @@ func (w *worker) ends(inner, hold *rlock.Hold) {
 
 // keepsUp checks that half of a lease is left that is renewed. The run must be locked.
 func (r *run) keepsUp(h *holder) {
-	if h.term == nil || h.told || h.ends || h.lease > 0 || h.p.dead() || h.p.ended || h.err() != nil || h.of.kind == kindPlain {
+	if h.term == nil || h.told || h.ends || h.lease > 0 || h.p.dead() || h.p.ended || h.err() != nil {
 		return
 	}
-	quiet := !r.faulty() && !r.Unsafe && r.MaxHold == 0 && len(r.Denied)+len(r.Panics) == 0 && r.Faults.Panic == 0 && len(r.servers) == 1
+	quiet := !r.faulty() && !r.Unsafe && r.MaxHold == 0 && !r.Panics && len(r.servers) == 1
 	if !quiet || time.Now().Before(r.disturbed) || time.Since(h.since) < time.Second+20*r.Faults.Latency+4*r.slowest() || h.p.pausedSince(h.since) > 0 {
 		return
 	}

@@ -98,16 +98,6 @@ func TestCheckersAreTold(t *testing.T) {
 			strike{run: r}.silence(10*time.Second, &w.cuts)
 			w.answered(w.ctx, w.asks(plan{of: find(r, "a b"), permits: 1, try: true}), rlock.ErrNotAcquired)
 		}, ""},
-		"contention in silence, because of a hold that its process dropped": {func(r *run, w *worker) {
-			h := &holder{plan: plan{of: r.locks[0], permits: 1}, p: w.process, since: time.Now(), err: func() error { return nil }}
-			r.drops(h)
-			silent(r, w, plan{try: true}, rlock.ErrNotAcquired)
-		}, ""},
-		"contention in silence, long after that": {func(r *run, w *worker) {
-			h := &holder{plan: plan{of: r.locks[0], permits: 1}, p: w.process, since: time.Now(), err: func() error { return nil }}
-			time.Sleep(time.Until(r.drops(h)))
-			silent(r, w, plan{try: true}, rlock.ErrNotAcquired)
-		}, "error: an outage was reported to p0 as contention"},
 		"a success after the limit": {func(r *run, w *worker) {
 			a := w.asks(plan{of: r.locks[0], permits: 1, deadline: time.Second})
 			time.Sleep(2 * time.Second)

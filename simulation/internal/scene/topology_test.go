@@ -24,7 +24,7 @@ func TestOnlyWhatWasForgottenIsExcused(t *testing.T) {
 		"is forgetting":         {func(s strike, pass func()) { s.isForgetting(); pass() }, true, false},
 		"a reply was late":      {func(s strike, pass func()) { time.Sleep(time.Second); s.isForgetting(); s.hasForgotten(); pass() }, true, true},
 	} {
-		for _, kind := range []string{kindFenced, kindSemaphore, kindPlain} {
+		for _, kind := range []string{kindFenced, kindSemaphore} {
 			t.Run(what+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOnlyWhatWasForgottenIsExcused(t *testing.T) {
 					broken := slices.ContainsFunc(r.res.Broken, func(text string) bool {
 						return strings.Contains(text, "exclusion: ") || strings.Contains(text, "permits: ")
 					})
-					require.Equal(t, !c.excused && kind != kindPlain, broken, r.res.Broken)
+					require.Equal(t, !c.excused, broken, r.res.Broken)
 				})
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // attempt is a call that wants a target.
@@ -71,14 +72,11 @@ func (h *holder) endsHere() {
 func (w *worker) turn(t *target) {
 	p := w.draw(t)
 	switch {
-	case p.forgets:
-		w.forgets(t, p)
-		return
 	case p.verb == 0:
 		p.bare = false
 		w.byDo(t, p)
 		return
-	case p.verb == 1 && p.lease == 0 && !t.counts():
+	case p.verb == 1 && p.lease == 0 && !t.counts() && !t.group():
 		w.byLock(t, p)
 		return
 	}
@@ -131,7 +129,7 @@ func (w *worker) turn(t *target) {
 }
 
 // spends spends the time for which an owner has a target. It returns the hold that is to be unlocked, or nil if there is none.
-func (w *worker) spends(lock rlock.Acquirer, hold *rlock.Hold, h *holder) *rlock.Hold {
+func (w *worker) spends(lock handles.Any, hold *rlock.Hold, h *holder) *rlock.Hold {
 	p := h.plan
 	w.visit(lock, hold, p)
 	var inner *rlock.Hold

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/core"
 	rlockfault "github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -39,7 +39,6 @@ type sort uint8
 const (
 	acquires sort = iota
 	prepares      // it sets a semaphore up: another one follows if it has no reply soon
-	inquires      // the client asks about a waiter that sleeps
 	releases      // which a group also sends for a member that a message has granted it
 )
 
@@ -47,6 +46,8 @@ const (
 type question struct {
 	sent, over time.Time
 	sort       sort
+	counts     bool // it is for permits of a plain semaphore
+	turns      bool // it is of internal/core
 	told       told
 	err        *rlockfault.Error // of a question that failed
 }
@@ -73,12 +74,13 @@ var sorts = sync.OnceValue(func() map[*wire.Script]sort {
 			}
 		}
 	}
-	for _, k := range append(slices.Collect(maps.Values(wire.Kinds)), wire.Permit, wire.PlainPermit) {
+	add(acquires, wire.Others["acquire plain permits"], core.Scripts()["acquire permits"])
+	add(releases, core.Scripts()["release permits"])
+	for _, k := range wire.Kinds {
 		add(acquires, k.Acquire)
 		if add(releases, k.Release); k.Line != nil {
 			add(acquires, k.Line.Acquire, k.Line.Yield)
 			add(releases, k.Line.Release)
-			add(inquires, k.Line.Inquire)
 		}
 	}
 	return scripts
@@ -91,43 +93,31 @@ func (q *inquest) witness(client int) func(c *wire.Call) func(r wire.Reply) {
 		if !known {
 			return nil
 		}
-		var asked []*question
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		locks := c.Keys[:1]
-		if s == inquires { // it is about several locks, of which each has two keys
-			locks = c.Keys
-		}
-		for i := 0; i < len(locks); i += 2 {
-			lock, _ := locks[i].(string)
-			one, of := &question{sent: time.Now(), sort: s}, subject{client, lock}
-			asked, q.questions[of] = append(asked, one), append(q.questions[of], one)
-		}
+		lock, _ := c.Keys[0].(string)
+		one, of := &question{sent: time.Now(), sort: s, counts: c.Script == wire.Others["acquire plain permits"], turns: c.Script == core.Scripts()["acquire permits"]}, subject{client, lock}
+		q.questions[of] = append(q.questions[of], one)
 		return func(r wire.Reply) {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			for i, one := range asked {
-				one.hears(&r, i)
-			}
+			one.hears(&r)
 		}
 	}
 }
 
-// hears notes the reply to a question, which is one of several of a call.
-func (q *question) hears(r *wire.Reply, i int) {
-	if q.sort == inquires && r.Err != nil {
-		return // the waiter asks by itself, and the inquiry stays without an outcome
-	}
+// hears notes the reply to a question.
+func (q *question) hears(r *wire.Reply) {
 	q.over, q.err = time.Now(), r.Err
 	switch {
 	case r.Err != nil:
 		q.told = failed
-	case q.sort == inquires && r.List[i] >= 0:
-		q.told = refused
-	case q.sort == prepares, q.sort == inquires, q.sort == releases && r.N == 0:
+	case q.sort == prepares, q.sort == releases && r.N == 0:
 		q.told = answered
-	case q.sort == releases, r.Acquired():
+	case q.sort == releases, q.turns && r.List == nil, !q.turns && !q.counts && r.Acquired(), q.counts && r.N == 1:
 		q.told = got
+	case q.turns && r.N < 0: // it is late, or asks anew
+		q.told = answered
 	default:
 		q.told = refused
 	}
@@ -175,7 +165,6 @@ type known struct {
 	err     *rlockfault.Error // of the latest question, if that failed
 	open    []*question       // those since then that have had no outcome, by age
 	heard   time.Time         // when the latest reply came which says only that Redis answers
-	told    time.Time         // when an inquiry was refused last: if its waiter still slept, older questions do not matter
 	unsure  bool              // only rlock can tell what the latest reply is worth
 }
 
@@ -190,24 +179,18 @@ func (k *known) String() string {
 	case k.ever:
 		text = "it was refused once"
 	}
-	if may, _ := k.silence(); may > 0 {
-		text += fmt.Sprintf(", and a question has had no reply for %v", may)
+	if silent := k.silence(); silent > 0 {
+		text += fmt.Sprintf(", and a question has had no reply for %v", silent)
 	}
 	return text
 }
 
-// silence returns for how long a question may have had no reply, and for how long one has had none for sure.
-func (k *known) silence() (may, surely time.Duration) {
-	for i, q := range k.open {
-		silent := time.Since(later(q.sent, k.heard))
-		if i == 0 {
-			may = silent
-		}
-		if q.sent.After(k.told) {
-			return may, silent
-		}
+// silence returns for how long a question has had no reply. Zero means that each has had one.
+func (k *known) silence() time.Duration {
+	if len(k.open) == 0 {
+		return 0
 	}
-	return may, 0
+	return time.Since(later(k.open[0].sent, k.heard))
 }
 
 // learn returns what a call knows whose questions these are. A reply that took longer than in may have come too late for it.
@@ -245,11 +228,6 @@ func (k *known) hear(q *question, in time.Duration) {
 		in = min(in, commandTimeout/5-instant)
 	}
 	switch {
-	case q.sort == inquires: // a waiter that woke meanwhile does not learn of the refusal
-		k.open = slices.DeleteFunc(k.open, func(one *question) bool { return one == q })
-		if k.heard = q.over; q.told == refused {
-			k.told, k.unsure = q.over, k.unsure || !k.refused
-		}
 	case q.over.Sub(q.sent) > in, q.told == got, q.err != nil && q.err.Code == "MOVED": // which rlock may follow
 		k.unsure = true
 	case q.told == answered:
@@ -264,14 +242,14 @@ func (k *known) hear(q *question, in time.Duration) {
 // says returns what a call has to say that ends now. It is not certain where a moment decides, or rlock alone knows. An empty class means
 // that nothing is known.
 func (k *known) says(floor time.Duration) (c promises.Class, certain bool) {
-	may, surely := k.silence()
+	silent := k.silence()
 	switch {
 	case k.unsure, k.err != nil && !k.err.Unavailable():
 		return "", false
 	case k.err != nil:
 		return promises.Outage, true
-	case may > floor-instant:
-		return promises.Outage, surely > floor+instant
+	case silent > floor-instant:
+		return promises.Outage, silent > floor+instant
 	case k.refused:
 		return promises.Contention, true
 	}
@@ -281,7 +259,7 @@ func (k *known) says(floor time.Duration) (c promises.Class, certain bool) {
 // apart reports whether an attempt was the only one of its process that had to do with its locks, and whether all is seen that it did.
 // The run must be locked.
 func (w *worker) apart(a *attempt) bool {
-	seen := w.Faults.Pool == 0 && !w.Gathers && len(w.Denied) == 0
+	seen := w.Faults.Pool == 0 && !w.Gathers
 	return seen && !a.shared && !a.mixed && !w.ended && w.ctx.Err() == nil && w.pausedSince(a.asked) == 0
 }
 
@@ -333,7 +311,7 @@ func (w *worker) judgesLocal(a *attempt, c promises.Call, floor time.Duration) {
 	if c.Class != promises.Contention || !a.first || a.offered || w.ended || t.counts() || t.group() || t.kind == kindElection {
 		return
 	}
-	until := later(a.until, t.dropped[a.p])
+	until := a.until
 	for _, h := range t.inside {
 		switch {
 		case h.p != a.p:

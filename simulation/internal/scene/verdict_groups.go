@@ -22,6 +22,7 @@ func (w *worker) members(a *attempt, in time.Duration) (all []known) {
 			of := subject{i, t.name}
 			said := w.inquest.since(of, a.asked)
 			k := a.knows(&w.inquest, i, t, in)
+			k.heard = time.Time{} // a group counts silence from its own questions
 			k.unsure = k.unsure || slices.Contains(a.given, of) || left(said) || slices.ContainsFunc(said, func(q question) bool {
 				return q.sort == releases && q.told != answered
 			})
@@ -48,7 +49,7 @@ func (w *worker) judgesRed(a *attempt, c promises.Call, floor time.Duration) {
 	for _, k := range all {
 		class, certain := k.says(floor)
 		switch {
-		case certain && class == promises.Contention:
+		case certain && class == promises.Contention && len(k.open) == 0: // one that is silent beside one that fails may count as failing
 			refuse++
 		case certain && class == promises.Outage && len(k.open) == 0:
 			fail++

@@ -68,42 +68,22 @@ func TestVerdictsBite(t *testing.T) {
 			a.answered(a.ctx, x, err)
 		}
 	}
-	// inquiries has a client inquire for a worker that was refused, and again before the first reply, after which the call ends a while later.
-	inquiries := func(later time.Duration, err error) func(r *run, a, b *worker) {
-		return func(r *run, a, _ *worker) {
-			x := tries(r, a, "fenced")
-			of := subject{0, "fenced"}
-			hears(a, of, refused, ms)
-			hears(a, of, nothing, 1500*ms)
-			hears(a, of, nothing, ms)
-			for _, q := range a.inquest.questions[of][1:] {
-				q.sort = inquires
-			}
-			first := a.inquest.questions[of][1]
-			first.told, first.over = refused, time.Now()
-			time.Sleep(later)
-			a.answered(a.ctx, x, err)
-		}
-	}
 	bite(t, map[string]breach{
-		"contention of which nobody spoke":                                  {after(rlock.ErrNotAcquired), "told contention about fair, instead of outage"},
-		"contention after a refusal":                                        {after(rlock.ErrNotAcquired, refused), ""},
-		"contention after a failure":                                        {after(rlock.ErrNotAcquired, refused, failed), "told contention about fair, instead of outage"},
-		"contention after silence":                                          {after(rlock.ErrNotAcquired, refused, nothing), "told contention about fair, instead of outage"},
-		"contention after a failure and a refusal":                          {after(rlock.ErrNotAcquired, failed, refused), ""},
-		"an outage after a refusal":                                         {after(unavailable, failed, refused), "told outage about fair, instead of contention"},
-		"an outage after a failure":                                         {after(unavailable, refused, failed), ""},
-		"an outage after silence":                                           {after(unavailable, nothing), ""},
-		"an outage after a grant that came too late":                        {after(unavailable, refused, got), ""},
-		"contention after a set-up that failed first":                       {after(rlock.ErrNotAcquired, failed, answered, refused), ""},
-		"contention after silence, while an earlier call was answered":      {earlier("fenced", 500*ms, rlock.ErrNotAcquired), ""},
-		"an outage after silence, while an earlier call was answered":       {earlier("fenced", 500*ms, unavailable), "told outage about fenced, instead of contention"},
-		"contention after silence that lasts since then":                    {earlier("fenced", 1500*ms, rlock.ErrNotAcquired), "told contention about fenced, instead of outage"},
-		"an outage at a fair lock, while an earlier call was answered":      {earlier("fair", 500*ms, unavailable), ""},
-		"contention at a fair lock, while an earlier call was answered":     {earlier("fair", 500*ms, rlock.ErrNotAcquired), "told contention about fair, instead of outage"},
-		"an outage after silence of an inquiry, while another was answered": {inquiries(1500*ms, unavailable), ""},
-		"contention after silence of an inquiry that a waiter dropped":      {inquiries(1500*ms, rlock.ErrNotAcquired), ""},
-		"an outage soon after an inquiry was answered":                      {inquiries(500*ms, unavailable), "told outage about fenced, instead of contention"},
+		"contention of which nobody spoke":                              {after(rlock.ErrNotAcquired), "told contention about fair, instead of outage"},
+		"contention after a refusal":                                    {after(rlock.ErrNotAcquired, refused), ""},
+		"contention after a failure":                                    {after(rlock.ErrNotAcquired, refused, failed), "told contention about fair, instead of outage"},
+		"contention after silence":                                      {after(rlock.ErrNotAcquired, refused, nothing), "told contention about fair, instead of outage"},
+		"contention after a failure and a refusal":                      {after(rlock.ErrNotAcquired, failed, refused), ""},
+		"an outage after a refusal":                                     {after(unavailable, failed, refused), "told outage about fair, instead of contention"},
+		"an outage after a failure":                                     {after(unavailable, refused, failed), ""},
+		"an outage after silence":                                       {after(unavailable, nothing), ""},
+		"an outage after a grant that came too late":                    {after(unavailable, refused, got), ""},
+		"contention after a set-up that failed first":                   {after(rlock.ErrNotAcquired, failed, answered, refused), ""},
+		"contention after silence, while an earlier call was answered":  {earlier("fenced", 500*ms, rlock.ErrNotAcquired), ""},
+		"an outage after silence, while an earlier call was answered":   {earlier("fenced", 500*ms, unavailable), "told outage about fenced, instead of contention"},
+		"contention after silence that lasts since then":                {earlier("fenced", 1500*ms, rlock.ErrNotAcquired), "told contention about fenced, instead of outage"},
+		"an outage at a fair lock, while an earlier call was answered":  {earlier("fair", 500*ms, unavailable), ""},
+		"contention at a fair lock, while an earlier call was answered": {earlier("fair", 500*ms, rlock.ErrNotAcquired), "told contention about fair, instead of outage"},
 		"a cancellation that forgets a failure": {func(r *run, a, _ *worker) {
 			x := tries(r, a, "fair")
 			hears(a, subject{0, "fair"}, failed, ms)

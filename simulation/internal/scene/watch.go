@@ -120,7 +120,7 @@ const unread = 100 * time.Millisecond
 func (r *run) reads(p *process) {
 	late := p.links[0].Unread()
 	others := slices.ContainsFunc(r.Nemeses, func(n string) bool { return n != nemesisBusy })
-	if late > unread && !others && r.Faults.Panic == 0 && !p.ended {
+	if late > unread && !others && !p.ended {
 		r.brokenf("deaf: %v has read a message that had been there for %v", p, late)
 	}
 }

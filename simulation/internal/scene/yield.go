@@ -44,11 +44,11 @@ func (w *worker) standing(h *holder) map[string]time.Time {
 
 // yields checks that a reader did not pass a writer in the line, which is alive and has subscribed by now. The run must be locked.
 func (r *run) yields(h *holder, stand map[string]time.Time) {
-	if len(stand) == 0 || r.Unsafe || len(r.Denied) > 0 || r.faulty() || r.Faults.Panic > 0 || !h.asked.After(r.disturbed) || time.Now().Before(r.disturbed) {
+	if len(stand) == 0 || r.Unsafe || r.faulty() || !h.asked.After(r.disturbed) || time.Now().Before(r.disturbed) {
 		return
 	}
-	if r.Forgets || slices.ContainsFunc(h.of.inside, func(o *holder) bool { return !o.reads }) {
-		return // a writer may have left without an unlock: a release in the background followed when its lease was over
+	if slices.ContainsFunc(h.of.inside, func(o *holder) bool { return !o.reads }) {
+		return
 	}
 	if r.Topology == topologyCluster {
 		return // where a process does without the line until it knows how channels work

@@ -30,9 +30,6 @@ func (l *Link) connect(sub *subscription) *conn {
 	var err error
 	l.server.With(func(r *simredis.Server) {
 		c.server, err = r.Connect("127.0.0.1:1", c.publish, nil)
-		if err == nil && !l.peer {
-			l.server.authenticate(c.server)
-		}
 	})
 	if err != nil {
 		return nil

@@ -105,8 +105,7 @@ func (p *parcels) add(to *Link, index int, full, asked bool) {
 
 func (d *Driver) pipe(at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
 	sent := time.Now()
-	over, tell := false, d.routes.links[0].witnessed(calls)
-	defer func() { tell(out, over) }() // also if code of the application panics
+	tell := d.routes.links[0].witnessed(calls)
 	var next parcels
 	for i := range calls {
 		if n, ok := at.(node); ok {
@@ -123,7 +122,7 @@ func (d *Driver) pipe(at driver.Node, calls []wire.Call, acks *driver.Acks, out 
 	for i := range out {
 		out[i].Took = time.Since(sent)
 	}
-	over = true
+	tell(out)
 }
 
 // sendAll sends parcels at the same time. It returns those that are to be sent now, because a script is not known, or keys are elsewhere.
@@ -134,18 +133,13 @@ func (d *Driver) sendAll(all parcels, calls []wire.Call, acks *driver.Acks, out 
 	}
 	nexts := make([]parcels, len(all))
 	var wg sync.WaitGroup
-	panics := make([]any, len(all))
 	for i, p := range all {
 		wg.Go(func() {
-			defer func() { panics[i] = recover() }()
 			d.sendOne(p, calls, acks, out, follow, &nexts[i])
 		})
 	}
 	wg.Wait()
-	for i, p := range panics {
-		if p != nil {
-			panic(p)
-		}
+	for i := range nexts {
 		for _, n := range nexts[i] {
 			for _, index := range n.indexes {
 				next.add(n.to, index, n.full, n.asked)
@@ -162,11 +156,6 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 		cmds[i] = simredis.Command(&calls[at], p.full)
 	}
 	replies, err := p.to.send(request{cmds: cmds, asked: p.asked, acks: acks}, d.cfg.CommandTimeout)
-	if acks.SendsInfo() {
-		if acks.Info, acks.InfoErr = "", err; err == nil {
-			acks.Info, acks.InfoErr = said(replies[len(replies)-1].value, d.routes.cluster)
-		}
-	}
 	for i, at := range p.indexes {
 		if err != nil {
 			out[at] = driver.Failed(err)
@@ -187,14 +176,6 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 			out[at] = acks.Acknowledged(out[at], replies[i].replicas, nil)
 		}
 	}
-}
-
-// said returns the reply to INFO.
-func said(v any, cluster bool) (string, *fault.Error) {
-	if refused, failed := v.(simredis.Err); failed {
-		return "", driver.Rejected(refused, string(refused), cluster)
-	}
-	return text(v), nil
 }
 
 // elsewhere returns the link to the server to which a node of a cluster redirects, or nil.

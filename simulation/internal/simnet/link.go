@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -49,23 +48,19 @@ type Witness func(c *wire.Call) func(r wire.Reply)
 // called before.
 func (l *Link) Watch(w Witness) { l.witness = w }
 
-// witnessed tells the witness of calls. The function that it returns tells it of the replies; over says whether there are any.
-func (l *Link) witnessed(calls []wire.Call) func(out []wire.Reply, over bool) {
+// witnessed tells the witness of calls. The function that it returns tells it of the replies.
+func (l *Link) witnessed(calls []wire.Call) func(out []wire.Reply) {
 	if l.witness == nil {
-		return func([]wire.Reply, bool) {}
+		return func([]wire.Reply) {}
 	}
 	replied := make([]func(wire.Reply), len(calls))
 	for i := range calls {
 		replied[i] = l.witness(&calls[i])
 	}
-	return func(out []wire.Reply, over bool) {
+	return func(out []wire.Reply) {
 		for i, f := range replied {
-			switch {
-			case f == nil:
-			case over:
+			if f != nil {
 				f(out[i])
-			default:
-				f(driver.Failed(inDoubt(errReset)))
 			}
 		}
 	}
@@ -170,7 +165,7 @@ func (l *Link) delay(event ...string) time.Duration {
 }
 
 // seldom are the scripts that are sent seldom: not those for each turn of an owner, and to renew its lease.
-var seldom = []string{"count", "handover", "park", "handoff", "pump", "inquire", "force"}
+var seldom = []string{"count", "handover", "park", "handoff", "pump", "force"}
 
 // at returns the faults for commands.
 func (f *Faults) at(cmds [][]string) *Faults {

@@ -19,7 +19,6 @@ type Faults struct {
 	Silent    float64 // nothing comes back, and the driver gives up; the command was executed or not
 	Late      float64 // the driver gives up, or the connection breaks, and the command is executed up to LateMax later
 	Repeated  float64 // the connection breaks after the command was executed, and it is executed again up to LateMax later
-	Panic     float64 // code of the application panics that the redis client runs, before the command is sent or after its reply
 	LateMax   time.Duration
 	Aim       float64 // how many times as often these happen to commands that are sent seldom; zero means as often
 	Pool      int     // how many connections a process has to a server; zero means 10
@@ -35,9 +34,7 @@ type Server struct {
 	// Nobody sleeps while holding the mutex, which is that of all servers of a group.
 	mu       *sync.Mutex
 	redis    *simredis.Server
-	denied   []string       // rules of ACL SETUSER for the processes that use rlock
-	app      *simredis.Conn // of their user; nil if they may do everything
-	ahead    time.Duration  // of its clock
+	ahead    time.Duration // of its clock
 	down     bool
 	hangs    time.Time // until when it answers nothing
 	links    []*Link
@@ -133,32 +130,6 @@ func (s *Server) Start(db *simredis.DB) {
 	s.down = false
 	s.redis.Reset(db)
 	s.rejoins()
-	s.logIn()
-}
-
-// Deny takes rights from the processes that use rlock, by rules of ACL SETUSER.
-func (s *Server) Deny(rules ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.denied = rules
-	s.logIn()
-}
-
-// logIn makes the user of the processes, who may do everything but what is denied. The server must be locked.
-func (s *Server) logIn() {
-	if s.app = nil; len(s.denied) == 0 {
-		return
-	}
-	s.redis.Do(append([]string{"ACL", "SETUSER", "app", "on", ">x", "~*", "&*", "+@all"}, s.denied...)...)
-	s.app, _ = s.redis.Connect("127.0.0.1:1", nil, nil)
-	s.authenticate(s.app)
-}
-
-// authenticate logs a connection of a process in.
-func (s *Server) authenticate(c *simredis.Conn) {
-	if len(s.denied) > 0 {
-		c.Do("AUTH", "app", "x")
-	}
 }
 
 // IsDown reports whether the server was stopped.
@@ -174,15 +145,11 @@ func (s *Server) execute(l *Link, args []string, asked bool) (reply any, offset 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands++
-	run := s.redis.Do
-	if s.app != nil && !l.peer {
-		run = s.app.Do
-	}
 	if asked {
-		run("ASKING")
+		s.redis.Do("ASKING")
 	}
 	before := s.redis.Offset()
-	reply = run(args...)
+	reply = s.redis.Do(args...)
 	if after := s.redis.Offset(); after > before {
 		offset = after
 	}

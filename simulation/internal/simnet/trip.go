@@ -55,7 +55,6 @@ type trip struct {
 	late        time.Duration // after which a late command is executed
 	half        bool          // one of two equally likely courses
 	lot         float64       // which of the connections it is on, if these have the numbers from 0 to 1
-	panicking   bool          // code of the application panics
 }
 
 // send sends commands on one connection, and waits for their replies, for at most the timeout.
@@ -88,7 +87,6 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 		{"without a reply", faults.Silent, t.unanswered},
 		{"with a lost reply", faults.LostReply, t.lostReply},
 		{"late", faults.Late, t.lateSend},
-		{"with a panic", faults.Panic, t.panics},
 		{"twice", faults.Repeated, t.repeated},
 	} {
 		if luck -= f.chance; luck < 0 {
@@ -113,10 +111,7 @@ func (t *trip) take(course func() ([]answer, *fault.Error)) ([]answer, *fault.Er
 		}()
 	})
 	<-over
-	switch {
-	case t.panicking:
-		panic("a hook of the application")
-	case err == nil && t.half && time.Now().After(t.gaveUp):
+	if err == nil && t.half && time.Now().After(t.gaveUp) {
 		return nil, inDoubt(errTimeout)
 	}
 	return replies, err
@@ -205,10 +200,6 @@ func (t *trip) awaitReplicas(replies []answer) []answer {
 		}
 		replies[i].replicas = t.server.acknowledged(replies[i].offset, t.acks.Replicas, t.acks.Timeout)
 	}
-	if t.acks.Asks {
-		info, _ := t.server.execute(t.Link, []string{"INFO", "replication"}, false)
-		replies = append(replies, answer{value: info})
-	}
 	return replies
 }
 
@@ -245,16 +236,6 @@ func (t *trip) lostReply() ([]answer, *fault.Error) {
 	}
 	time.Sleep(t.there + t.back)
 	return nil, inDoubt(errReset)
-}
-
-func (t *trip) panics() ([]answer, *fault.Error) {
-	if t.peer || t.own {
-		return t.usual()
-	}
-	if t.panicking = true; t.half {
-		return t.usual()
-	}
-	return nil, nil
 }
 
 func (t *trip) lateSend() ([]answer, *fault.Error) {

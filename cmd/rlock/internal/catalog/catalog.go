@@ -3,8 +3,8 @@
 //
 // Redis has no list of locks, so the catalog recognizes their keys. A lock is a hash whose fields look like holders. A semaphore is a
 // counter beside a sorted set of permits that are out. What Redis does not say, the catalog cannot show: a fair lock for which nobody
-// waits looks like any other lock, and a semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch look
-// like any other counter, so they are not listed.
+// waits looks like any other lock, and a semaphore of which no permit is out, a plain semaphore and a latch look like any other counter, so
+// they are not listed. All commands only read, and none is a script: users with the rights +@read and +@connection may look.
 package catalog
 
 import (
@@ -17,22 +17,36 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Kind is what a row is, by the name that observers get of it: see [rlock.AcquireStartData]. A spin lock has that of a lock, which it
+// Kind is what a row is, by the name that observers get of it: see [observe.AcquireStart]. A spin lock has that of a lock, which it
 // looks like. A lock has that of a fenced one from its first token on.
 type Kind string
 
 // The kinds.
 var (
-	Lock           = kind(wire.Plain)
-	Fenced         = kind(wire.Fenced)
-	Fair           = kind(wire.Fair)
-	FencedFair     = kind(wire.FencedFair)
-	Read           = kind(wire.Read)
-	Write          = kind(wire.Write)
-	FencedWrite    = kind(wire.FencedWrite)
-	Semaphore      = kind(wire.Permit)
-	PlainSemaphore = kind(wire.PlainPermit)
+	Lock        = kind(wire.Plain)
+	Fenced      = kind(wire.Fenced)
+	Fair        = kind(wire.Fair)
+	FencedFair  = kind(wire.FencedFair)
+	Read        = kind(wire.Read)
+	Write       = kind(wire.Write)
+	FencedWrite = kind(wire.FencedWrite)
+	Semaphore   = kind(wire.Permit)
 )
+
+// Counter is a number that may be a latch, a plain semaphore, or a semaphore of which no permit is out. It is in no list, because any other
+// number looks like it.
+const Counter Kind = "counter"
+
+// Kinds returns what a row in a list can be.
+func Kinds() (all []string) {
+	for _, k := range []Kind{Lock, Fenced, Fair, FencedFair, Read, Write, FencedWrite, Semaphore} {
+		all = append(all, string(k))
+	}
+	return all
+}
+
+// Overlap is what whoever frees a lock must know. The interval is a third of the lease, which is 30 s unless the services say otherwise.
+const Overlap = "The holder is not stopped. It works on until its next renewal, up to 10 s, and both may run until then."
 
 func kind(k *wire.Kind) Kind { return Kind(k.Name()) }
 
@@ -43,12 +57,13 @@ type Row struct {
 	// Mode is read or write for a read-write lock, and empty for all others.
 	Mode string
 	// Holder is one of the holders, by which it can be freed: the field of a lock's holder, or the id of a permit. It is empty if there is
-	// none, and for a plain semaphore. Holders is how many there are.
+	// none. Holders is how many there are.
 	Holder  string
 	Holders int
 	// Kept means that the holder has unlocked the lock, which stays taken until its lease ends: see [rlock.AtLeast].
 	Kept bool
-	// Waiters is how many wait, as far as Redis knows them: see [rlock.LockInfo], and [Row.Waiting] for what they are.
+	// Waiters is how many wait, as far as Redis knows them: see [rlock.LockInfo], and [Row.Waiting] for what they are. It is -1 for a counter
+	// if the user may not ask who listens.
 	Waiters int
 	// Processes is how many processes the waiters are of, or 0 if that is not known: of a fair lock with more than 100 of them.
 	Processes int
@@ -56,7 +71,7 @@ type Row struct {
 	Lease time.Duration
 	// Token is the latest fencing token, or 0.
 	Token rlock.Token
-	// Free is how many permits of a semaphore are free.
+	// Free is how many permits of a semaphore are free, or the value of a counter.
 	Free int
 	// Client is the id of Holder's client, and Identity what that says about itself, or nil. A permit does not tell the whole id of its
 	// client.
@@ -68,6 +83,8 @@ type Row struct {
 // place in Redis. Of all other kinds, each process has one, for the first of its calls.
 func (r *Row) Waiting() (calls, processes int) {
 	switch {
+	case r.Waiters < 0:
+		return -1, -1
 	case r.Kind != Fair && r.Kind != FencedFair:
 		return -1, r.Waiters
 	case r.Processes == 0 && r.Waiters > 0:
@@ -78,29 +95,22 @@ func (r *Row) Waiting() (calls, processes int) {
 
 // owner returns what [wire.ClientKey] takes for the client of the holder.
 func (r *Row) owner() string {
-	if r.Kind == Semaphore {
-		return r.Holder
+	if r.Client == "" {
+		return r.Holder // a permit
 	}
 	return r.Client
 }
 
-// Permit is a permit of a semaphore that is out.
-type Permit struct {
-	ID    string
-	Lease time.Duration // negative without a lease
-	// Identity is what its owner says about itself. It is nil for Redisson, and for rlock without an identity.
-	Identity *rlock.Identity
-}
-
-// Details is all that Redis has of one lock or semaphore.
+// Details is all that Redis has of one lock, semaphore or counter.
 type Details struct {
 	Row
-	// Lock has the holders and waiters of a lock. It is nil for a semaphore.
-	Lock *rlock.LockInfo
-	// Permits are the permits of a semaphore that are out, the one whose lease ends first at first, and at most 100 of them.
-	Permits []Permit
-	// Queue are the waiters for a semaphore, the first one first, and at most 100 of them.
-	Queue []rlock.WaiterInfo
+	// At is when Redis was asked, by its clock.
+	At time.Time
+	// HolderList are at most 100 of the holders, or of the permits of a semaphore that are out, the one whose lease ends first at first. A
+	// permit is a Holder without a Client.
+	HolderList []rlock.HolderInfo
+	// WaiterList are at most 100 of the waiters, the first one first.
+	WaiterList []rlock.WaiterInfo
 }
 
 // Catalog reads one deployment of Redis. It is safe for concurrent use.

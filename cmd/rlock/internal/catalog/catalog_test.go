@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
 // everywhere runs a test on an embedded Redis, a real one and a cluster.
@@ -48,7 +48,7 @@ func newCatalog(t *testing.T, rdb redis.UniversalClient) *Catalog {
 func rows(t *testing.T, c *Catalog, prefix string) map[string]Row {
 	t.Helper()
 	found := map[string]Row{}
-	for row, err := range c.Rows(t.Context(), prefix) {
+	for row, err := range c.Find(t.Context(), Filter{Prefix: prefix}) {
 		require.NoError(t, err)
 		require.NotContains(t, found, row.Name, "it came before")
 		found[row.Name] = row
@@ -56,7 +56,7 @@ func rows(t *testing.T, c *Catalog, prefix string) map[string]Row {
 	return found
 }
 
-func acquire(t *testing.T, of rlock.Acquirer, opts ...rlock.AcquireOption) *rlock.Hold {
+func acquire(t *testing.T, of handles.Any, opts ...rlock.AcquireOption) *rlock.Hold {
 	t.Helper()
 	hold, err := of.Acquire(t.Context(), opts...)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func acquire(t *testing.T, of rlock.Acquirer, opts ...rlock.AcquireOption) *rloc
 }
 
 // wait has somebody wait for a lock until the test ends.
-func wait(t *testing.T, client *rlock.Client, of rlock.Acquirer) {
+func wait(t *testing.T, client *rlock.Client, of handles.Any) {
 	t.Helper()
 	before := client.Stats().Waiting
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,34 +96,33 @@ func TestRowsOfEveryKind(t *testing.T) {
 		require.NoError(t, rdb.ZAdd(ctx, "{text}:timeout", redis.Z{Score: 1e15, Member: "x"}).Err())
 		require.NoError(t, rdb.HSet(ctx, "hash:timeout", "name", "x").Err())
 		acquire(t, client.NewLock("plain"), rlock.Lease(minute))
-		fenced := acquire(t, client.NewFencedLock("fenced"), rlock.Lease(minute))
+		fenced := acquire(t, client.NewLock("fenced", rlock.Fenced()), rlock.Lease(minute))
 		acquire(t, client.NewFairLock("fair"), rlock.Lease(minute))
 		wait(t, rival, rival.NewFairLock("fair"))
-		acquire(t, client.NewRWLock("rw").ReadLock(), rlock.Lease(minute))
-		acquire(t, client.NewRWLock("rw").ReadLock(), rlock.Lease(minute))
-		acquire(t, client.NewRWLock("{tag}written").WriteLock(), rlock.Lease(minute))
-		wait(t, rival, rival.NewRWLock("{tag}written").WriteLock())
+		acquire(t, client.NewRWLock("rw").Reader(), rlock.Lease(minute))
+		acquire(t, client.NewRWLock("rw").Reader(), rlock.Lease(minute))
+		acquire(t, client.NewRWLock("{tag}written").Writer(), rlock.Lease(minute))
+		wait(t, rival, rival.NewRWLock("{tag}written").Writer())
 		permits := acquire(t, client.NewSemaphore("permits", rlock.Total(3)), rlock.Permits(2), rlock.Lease(minute))
 		acquire(t, client.NewSemaphore("{tag}permits", rlock.Total(1)), rlock.Lease(minute))
 		wait(t, rival, rival.NewSemaphore("{tag}permits"))
 		acquire(t, client.NewLock("permits:timeout"), rlock.Lease(minute)) // not a key of the semaphore
 		acquire(t, client.NewSemaphore("{braced}", rlock.Total(2)), rlock.Lease(minute))
-		acquire(t, client.NewPlainSemaphore("signals", rlock.Total(1)))
-		wait(t, rival, rival.NewPlainSemaphore("signals"))
+		require.NoError(t, client.NewPlainSemaphore("signals", rlock.Total(1)).Acquire(ctx)) // which looks like any counter
 		require.NoError(t, rdb.HSet(ctx, "java", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 2).Err())
 
 		var found map[string]Row
 		redistest.Eventually(t, "all is in Redis", func() bool {
 			found = rows(t, newCatalog(t, rdb), "")
-			return len(found) == 11 && found["plain"].Identity != nil && found["fair"].Waiters == 1 && found["{tag}written"].Waiters == 1 &&
+			return len(found) == 10 && found["plain"].Identity != nil && found["fair"].Waiters == 1 && found["{tag}written"].Waiters == 1 &&
 				found["{tag}permits"].Waiters == 1
 		})
 		for name, row := range found {
 			require.Equal(t, name, row.Name)
-			if name != "java" && row.Kind != PlainSemaphore {
+			if name != "java" {
 				require.InDelta(t, minute, row.Lease, float64(30*time.Second), name)
 			}
-			if !row.semaphore() {
+			if row.Kind != Semaphore {
 				require.True(t, strings.HasPrefix(row.Holder, row.Client+":"), name)
 				require.Equal(t, name != "java", row.Client == client.ID(), name)
 				require.Equal(t, name != "java", row.Identity != nil && *row.Identity == id, name)
@@ -141,21 +140,19 @@ func TestRowsOfEveryKind(t *testing.T) {
 			{Name: "{tag}permits", Kind: Semaphore, Holders: 1, Waiters: 1, Processes: 1},
 			{Name: "permits:timeout", Kind: Lock, Holders: 1},
 			{Name: "{braced}", Kind: Semaphore, Holders: 1, Free: 1},
-			{Name: "signals", Kind: PlainSemaphore, Waiters: 1, Processes: 1},
 			{Name: "java", Kind: Lock, Holders: 1},
 		} {
 			require.Equal(t, want, found[want.Name])
 		}
 		d, err := newCatalog(t, rdb).Show(ctx, "permits")
 		require.NoError(t, err)
-		require.Nil(t, d.Lock)
-		require.ElementsMatch(t, permits.PermitIDs(), []string{d.Permits[0].ID, d.Permits[1].ID})
-		require.InDelta(t, minute, d.Permits[0].Lease, float64(30*time.Second))
+		require.ElementsMatch(t, permits.PermitIDs(), []string{d.HolderList[0].Holder, d.HolderList[1].Holder})
+		require.InDelta(t, minute, d.HolderList[0].Lease, float64(30*time.Second))
 		d, err = newCatalog(t, rdb).Show(ctx, "{tag}permits")
 		require.NoError(t, err)
-		require.Len(t, d.Queue, 1)
-		require.Equal(t, rival.ID(), d.Queue[0].Client)
-		require.WithinDuration(t, time.Now(), d.Queue[0].Since, time.Minute)
+		require.Len(t, d.WaiterList, 1)
+		require.Equal(t, rival.ID(), d.WaiterList[0].Client)
+		require.WithinDuration(t, time.Now(), d.WaiterList[0].Since, time.Minute)
 	})
 }
 
@@ -199,7 +196,7 @@ func TestManyRows(t *testing.T) {
 	c := newCatalog(t, rdb)
 	require.Len(t, rows(t, c, "many:"), 3000)
 	n := 0
-	for range c.Rows(t.Context(), "") {
+	for range c.Find(t.Context(), Filter{}) {
 		if n++; n == 10 {
 			break
 		}
@@ -207,7 +204,7 @@ func TestManyRows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var last error
-	for _, err := range c.Rows(ctx, "") {
+	for _, err := range c.Find(ctx, Filter{Prefix: ""}) {
 		cancel()
 		last = err
 	}
@@ -252,9 +249,9 @@ func TestFree(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		client, c := newClient(t, rdb), newCatalog(t, rdb)
-		for kind, of := range map[string]rlock.Acquirer{
-			"lock": client.NewLock("lock"), "fair": client.NewFairLock("fair"), "read": client.NewRWLock("read").ReadLock(),
-			"write": client.NewRWLock("write").WriteLock(), "semaphore": client.NewSemaphore("semaphore", rlock.Total(1)),
+		for kind, of := range map[string]handles.Any{
+			"lock": client.NewLock("lock"), "fair": client.NewFairLock("fair"), "read": client.NewRWLock("read").Reader(),
+			"write": client.NewRWLock("write").Writer(), "semaphore": client.NewSemaphore("semaphore", rlock.Total(1)),
 		} {
 			gone := acquire(t, of)
 			shown, err := c.Show(t.Context(), kind)
@@ -276,41 +273,65 @@ func TestFree(t *testing.T) {
 			require.True(t, freed, kind)
 			require.ErrorIs(t, stays.Extend(t.Context(), minute), rlock.ErrLost, kind)
 		}
-		signals := client.NewPlainSemaphore("signals", rlock.Total(1))
-		acquire(t, signals)
-		wait(t, client, signals)
-		redistest.Eventually(t, "it refuses", func() bool {
-			_, err := c.Free(t.Context(), "signals", "a:1")
-			return err != nil
-		})
-		_, err := c.Free(t.Context(), "signals", "a:1")
-		require.ErrorIs(t, err, ErrNoHolders)
 	})
 }
 
-// TestRowsWithoutTheScript finds all although Redis has lost the script, and the first command of a packet fails.
-func TestRowsWithoutTheScript(t *testing.T) {
+// TestCounters says what is known of a latch and of a plain semaphore, which is not that nobody holds them, and who waits.
+func TestCounters(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.StartCluster(t).Client(t)
-	client := newClient(t, rdb)
-	for i := range 30 {
-		acquire(t, client.NewSemaphore(fmt.Sprint("semaphore:", i), rlock.Total(1)))
-		for j := range 10 {
-			require.NoError(t, rdb.Set(t.Context(), fmt.Sprintf("text:%d:%d}x", i, j), "x", 0).Err()) // keys in several slots
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client, c := newClient(t, rdb), newCatalog(t, rdb)
+		latch := client.NewCountDownLatch("latch")
+		_, err := latch.TrySetCount(t.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, client.NewPlainSemaphore("signals", rlock.Total(3)).Acquire(t.Context()))
+		d, err := c.Show(t.Context(), "latch")
+		require.NoError(t, err)
+		require.Equal(t, Row{Name: "latch", Kind: Counter, Free: 2}, d.Row)
+		d, err = c.Show(t.Context(), "signals")
+		require.NoError(t, err)
+		require.Equal(t, Row{Name: "signals", Kind: Counter, Free: 2}, d.Row)
+		waited := make(chan error, 1)
+		go func() { waited <- latch.Await(t.Context()) }()
+		redistest.Eventually(t, "somebody waits", func() bool {
+			d, err := c.Show(t.Context(), "latch")
+			return err == nil && d.Waiters == 1 && d.Processes == 1
+		})
+		for range 2 {
+			_, err = latch.CountDown(t.Context())
+			require.NoError(t, err)
 		}
-	}
-	c := newCatalog(t, rdb)
-	for range 3 {
-		require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }))
-		require.Len(t, rows(t, c, ""), 30)
-	}
+		require.NoError(t, <-waited)
+		d, err = c.Show(t.Context(), "latch")
+		require.NoError(t, err)
+		require.Nil(t, d, "it is open")
+	})
 }
 
-// TestGlanceHasTheNumbersOfTheLibrary checks that the script of the command has what the scripts of the library write.
-func TestGlanceHasTheNumbersOfTheLibrary(t *testing.T) {
+// TestFilters finds by kind, by holder and by who waits.
+func TestFilters(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, glanceSource, fmt.Sprintf("'%de15'", int64(lua.WaitersEnd/1e15)))
-	for _, text := range []string{" " + lua.Never + " ", "'" + lua.BracedEnding + "'", "'" + lua.ModeField + "'", "'" + lua.ReadMode + "'", "'" + lua.WriteMode + "'"} {
-		require.Contains(t, glanceSource, text)
+	rdb := redistest.Start(t).Client(t)
+	client, rival := newClient(t, rdb, rlock.WithIdentity(rlock.Identity{Service: "Shop", Host: "a", PID: 7})), newClient(t, rdb)
+	acquire(t, client.NewLock("one"))
+	acquire(t, client.NewFairLock("two"))
+	wait(t, rival, rival.NewFairLock("two"))
+	acquire(t, rival.NewLock("three"))
+	for want, f := range map[string]Filter{
+		"one three": {Kind: Lock}, "two": {Waiting: 1}, "one two": {Holder: "shop@a (PID 7)"}, "three": {Holder: rival.ID()}, "": {Text: "one", Kind: Fair},
+	} {
+		var names []string
+		redistest.Eventually(t, want, func() bool {
+			names = nil
+			for row, err := range newCatalog(t, rdb).Find(t.Context(), f) {
+				require.NoError(t, err)
+				names = append(names, row.Name)
+			}
+			slices.Sort(names)
+			order := map[string]int{"one": 0, "two": 1, "three": 2}
+			slices.SortFunc(names, func(a, b string) int { return order[a] - order[b] })
+			return strings.Join(names, " ") == want
+		})
 	}
 }

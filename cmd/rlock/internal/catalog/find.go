@@ -9,40 +9,64 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// Row returns the row of a lock or semaphore, or nil and no error if nobody holds it and nobody waits for it. It costs Redis a few
-// commands, however many locks there are.
-func (c *Catalog) Row(ctx context.Context, name string) (*Row, error) { return c.row(ctx, name) }
+// Row returns the row of a lock or semaphore, or nil and no error if nobody holds it and nobody waits for it, or if it is a counter. It
+// costs Redis a few commands, however many locks there are.
+func (c *Catalog) Row(ctx context.Context, name string) (*Row, error) {
+	_, row, err := c.one(ctx, name)
+	if row == nil || err != nil || row.Kind == Counter {
+		return nil, err
+	}
+	c.identifyRows(ctx, []*Row{row}, map[string]*rlock.Identity{})
+	return row, nil
+}
 
-// Find finds what [Catalog.Rows] finds, if its name also fits what a person typed. Each word must be in the name, in any case. A word
-// with a star stands for the whole name, and the star for any part of it. Whatever the text, the lock that has exactly this name comes
-// first, by its keys, and without a SCAN. Without a text, all fit.
-func (c *Catalog) Find(ctx context.Context, prefix, text string) iter.Seq2[Row, error] {
+// Filter says which locks and semaphores to find. The zero value is all of them.
+type Filter struct {
+	// Prefix is what the names begin with.
+	Prefix string
+	// Text is what a person typed. Each word must be in the name, in any case. A word with a star stands for the whole name, and the star for
+	// any part of it.
+	Text string
+	// Kind is the kind, and Holder a part of the holder as [Row.Who] or as Redis has it, in any case.
+	Kind   Kind
+	Holder string
+	// Waiting is how many wait at least.
+	Waiting int
+}
+
+// admits reports whether a row fits all but the name.
+func (f *Filter) admits(r *Row) bool {
+	return (f.Kind == "" || r.Kind == f.Kind) && r.Waiters >= f.Waiting &&
+		(f.Holder == "" || strings.Contains(strings.ToLower(r.Who()+"\n"+r.Holder), strings.ToLower(f.Holder)))
+}
+
+// Find finds locks and semaphores, in no order. The one whose name is exactly the text comes first, by its keys, and without a SCAN. It
+// reads Redis in small pieces, and keeps no more than one of them. While Redis resizes its table, a row may come twice. The last pair has
+// the error, if there is one.
+func (c *Catalog) Find(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		exact := ""
-		if text != "" && strings.HasPrefix(text, prefix) {
-			row, err := c.Row(ctx, text)
+		if f.Text != "" && strings.HasPrefix(f.Text, f.Prefix) {
+			row, err := c.Row(ctx, f.Text)
 			if err != nil {
 				yield(Row{}, err)
 				return
 			}
 			if row != nil {
-				exact = text
-				if !yield(*row, nil) {
+				exact = f.Text
+				if f.admits(row) && !yield(*row, nil) {
 					return
 				}
 			}
 		}
-		words := wordsOf(text)
+		words := strings.Fields(strings.ToLower(f.Text))
 		s := &search{
-			c: c, prefix: c.prefix + prefix, pattern: patternOf(words), known: map[string]*rlock.Identity{}, yield: yield,
+			c: c, filter: &f, prefix: c.prefix + f.Prefix, pattern: patternOf(words), known: map[string]*rlock.Identity{}, yield: yield,
 			fits: func(name string) bool { return (name != exact || exact == "") && fits(name, words) },
 		}
 		s.run(ctx)
 	}
 }
-
-// wordsOf returns the words of what a person typed.
-func wordsOf(text string) []string { return strings.Fields(strings.ToLower(text)) }
 
 // fits reports whether a name has all words.
 func fits(name string, words []string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +27,7 @@ func TestFind(t *testing.T) {
 		acquire(t, client.NewSemaphore("orders:permits", rlock.Total(1)))
 		acquire(t, client.NewSemaphore("{tag}orders", rlock.Total(1)))
 		found := func(c *Catalog, prefix, text string) (names []string) {
-			for row, err := range c.Find(t.Context(), prefix, text) {
+			for row, err := range c.Find(t.Context(), Filter{Prefix: prefix, Text: text}) {
 				require.NoError(t, err)
 				names = append(names, row.Name)
 			}
@@ -87,7 +88,7 @@ func TestAnExactNameNeedsNoScan(t *testing.T) {
 	rdb.AddHook(noScan{})
 	var names []string
 	var last error
-	for row, err := range newCatalog(t, rdb).Find(t.Context(), "", "slots") {
+	for row, err := range newCatalog(t, rdb).Find(t.Context(), Filter{Text: "slots"}) {
 		if last = err; err == nil {
 			names = append(names, row.Name)
 		}
@@ -99,7 +100,7 @@ func TestAnExactNameNeedsNoScan(t *testing.T) {
 // TestPatternsHaveTwoStars bounds what Redis has to do for what somebody types.
 func TestPatternsHaveTwoStars(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "", patternOf(wordsOf("* ** ä")))
-	assert.Equal(t, `[lL][oO][nN][gG]\[\?`, patternOf(wordsOf("a*a*a*a long b*long[?")))
-	assert.NotContains(t, patternOf(wordsOf("a*a*a*a*a*a*b")), "*")
+	assert.Equal(t, "", patternOf(strings.Fields("* ** ä")))
+	assert.Equal(t, `[lL][oO][nN][gG]\[\?`, patternOf(strings.Fields("a*a*a*a long b*long[?")))
+	assert.NotContains(t, patternOf(strings.Fields("a*a*a*a*a*a*b")), "*")
 }

@@ -2,27 +2,20 @@ package catalog
 
 import (
 	"context"
-	"iter"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/core"
 )
 
 // A SCAN looks at about scanned keys of Redis, in 0.1 ms, and the names that it finds are looked at in packets of so many.
 const (
 	scanned = 500
-	packet  = 40
+	packet  = 100
 )
-
-// Rows finds the locks and semaphores whose names begin with a prefix, or all, in no order. It reads Redis in small pieces, and keeps
-// no more than one of them. While Redis resizes its table, a row may come twice. The last pair has the error, if there is one.
-func (c *Catalog) Rows(ctx context.Context, prefix string) iter.Seq2[Row, error] {
-	return c.Find(ctx, prefix, "")
-}
 
 // nodes returns the masters.
 func (c *Catalog) nodes(ctx context.Context) (nodes []*redis.Client, err error) {
@@ -45,6 +38,7 @@ func (c *Catalog) nodes(ctx context.Context) (nodes []*redis.Client, err error) 
 // search is one run of [Catalog.Find].
 type search struct {
 	c       *Catalog
+	filter  *Filter
 	prefix  string                 // of names in Redis
 	pattern string                 // of what the keys have in them, too
 	fits    func(name string) bool // of names without the key prefix
@@ -80,7 +74,7 @@ func (s *search) node(ctx context.Context, node *redis.Client) error {
 		}
 		names := s.candidates(keys)
 		for first := 0; first < len(names) && !s.stopped; first += packet {
-			if err := s.look(ctx, node, names[first:min(first+packet, len(names))]); err != nil {
+			if err := s.look(ctx, names[first:min(first+packet, len(names))]); err != nil {
 				return err
 			}
 		}
@@ -95,7 +89,8 @@ func (s *search) node(ctx context.Context, node *redis.Client) error {
 func (s *search) scan(ctx context.Context, node *redis.Client, cursor uint64, pattern string) (keys []string, next uint64, err error) {
 	ctx, cancel := s.c.question(ctx)
 	defer cancel()
-	return node.Scan(ctx, cursor, pattern, scanned).Result()
+	keys, next, err = node.Scan(ctx, cursor, pattern, scanned).Result()
+	return keys, next, Rights(err)
 }
 
 // trace is the key by which a row is found. A row that was found by each of its keys would come several times.
@@ -110,7 +105,7 @@ const (
 // found returns the key by which the row is found.
 func (r *Row) found() trace {
 	switch {
-	case !r.semaphore():
+	case r.Kind != Semaphore:
 		return byName
 	case r.Holders > 0:
 		return byPermits
@@ -136,14 +131,8 @@ func (s *search) candidates(keys []string) (found []candidate) {
 		for _, prefix := range ownPrefixes {
 			own = own || strings.HasPrefix(key, prefix)
 		}
-		if rest, ok := strings.CutPrefix(key, linePrefix); ok {
-			if part, ok := strings.CutSuffix(rest, lineSuffix+inBraces); ok {
-				add(part, byLine)
-			} else if part, ok := strings.CutSuffix(rest, lineSuffix); ok {
-				if names := unbraced(part); len(names) > 0 {
-					add(names[0], byLine)
-				}
-			}
+		if name, ok := core.KeyOf(key); ok {
+			add(name, byLine)
 		}
 		if own {
 			continue
@@ -160,13 +149,10 @@ func (s *search) candidates(keys []string) (found []candidate) {
 
 // The keys of rlock and Redisson that are not names of locks: see wire.NewNames. A lock whose name begins like one of them is not found.
 const (
-	linePrefix    = "redisson_unlock_latch:"
-	lineSuffix    = lua.WaitersSuffix
-	inBraces      = lua.BracedEnding // ends the line of {x}, but not that of x
 	permitsSuffix = ":timeout"
 )
 
-var ownPrefixes = []string{linePrefix, "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "rlock_client:"}
+var ownPrefixes = []string{"redisson_unlock_latch:", "rlock:{", "rlock::", "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "rlock_client:"}
 
 // unbraced returns the names of which a part of a key may have been made: with braces around the name, unless it has braces itself.
 func unbraced(part string) []string {
@@ -184,36 +170,32 @@ func unbraced(part string) []string {
 }
 
 // look yields the rows of some names.
-func (s *search) look(ctx context.Context, node *redis.Client, some []candidate) error {
+func (s *search) look(ctx context.Context, some []candidate) error {
 	names := make([]string, len(some))
 	for i, candidate := range some {
 		names[i] = candidate.name
 	}
-	ctx, cancel := s.c.question(ctx)
-	defer cancel()
-	rows, err := s.c.glance(ctx, node, names)
+	_, rows, err := s.c.look(ctx, names)
 	if err != nil {
 		return err
 	}
 	found := rows[:0]
 	for i, row := range rows {
-		if row == nil || row.found() != some[i].by {
+		if row == nil || row.Kind == Counter || row.found() != some[i].by {
 			continue
 		}
 		row.Name = strings.TrimPrefix(row.Name, s.c.prefix)
 		found = append(found, row)
 	}
-	s.c.identify(ctx, found, s.known)
+	s.c.identifyRows(ctx, found, s.known)
 	for _, row := range found {
-		if !s.yield(*row, nil) {
+		if s.filter.admits(row) && !s.yield(*row, nil) {
 			s.stopped = true
 			return nil
 		}
 	}
 	return nil
 }
-
-func (r *Row) semaphore() bool { return r.Kind == Semaphore || r.Kind == PlainSemaphore }
 
 // escape returns a text as a part of a pattern that matches it alone.
 func escape(text string) string {

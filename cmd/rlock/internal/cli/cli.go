@@ -101,7 +101,7 @@ func (a *app) root() *cobra.Command {
 	f.DurationVar(&c.Timeout, "timeout", 3*time.Second, "how long a connection may take, and how long a reply")
 	f.StringVar(&a.keyPrefix, "key-prefix", "", "what the services give to WithKeyPrefix; names are then without it")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return named(cmd.Flags()) }
-	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui(), a.script())
+	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui(), a.demo(), a.script())
 	return root
 }
 
@@ -150,7 +150,10 @@ func (a *app) withCatalog(what string, run func(ctx context.Context, c *catalog.
 	}
 	defer finish()
 	return a.withSignals(func(ctx context.Context) error {
-		err := a.config.Check(ctx, rdb, where)
+		note, err := a.config.Check(ctx, rdb, where)
+		if note != "" {
+			a.say("warning: %s", note)
+		}
 		if err == nil {
 			err = run(ctx, a.catalog(rdb, locks))
 		}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +30,8 @@ func (a *app) doctor() *cobra.Command {
 		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: takes(),
 		Long: `doctor checks a deployment against rlock's documents, and says for each finding which page explains it. It only reads, so it can stand in a
 deploy pipeline: the exit code is 0 if there is no problem, and otherwise that of the first one. With --strict, a warning counts if there
-is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing.
+is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing. With --kinds, it also prints the line
+that grants a user what these need.
 
 With --try, it also takes and releases each kind of lock, with two clients and under names of its own, and says what works on this
 server. That takes about 10 s, and longer where something fails. The keys begin with the key prefix and rlock-doctor-try:, and are removed at the end, also after Ctrl-C.
@@ -47,6 +50,15 @@ The checks, with their exit codes:
 			}
 			defer finish()
 			opts.Timeout = a.config.Timeout
+			var failed error
+			if !asJSON {
+				opts.Found = func(f doctor.Finding) { failed = cmp.Or(failed, a.print(a.stdout, a.finding(&f))) }
+				if terminal(a.stderr) {
+					opts.Trying = func(n, of int, name string) {
+						_ = a.print(a.stderr, fmt.Sprintf("\r\x1b[Ktrying %d of %d: %s …\r", n, of, name))
+					}
+				}
+			}
 			var report doctor.Report
 			err = a.withSignals(func(ctx context.Context) (err error) {
 				report, err = doctor.Examine(ctx, rdb, opts)
@@ -57,9 +69,12 @@ The checks, with their exit codes:
 				return &exit{code: exitDenied, err: err}
 			case err != nil:
 				return a.asked("check Redis", where, err)
+			case asJSON:
+				text, _ := json.Marshal(report) // which has nothing that cannot be encoded
+				failed = a.print(a.stdout, string(text)+"\n")
 			}
-			if err := a.print(a.stdout, reportText(&report, asJSON)); err != nil {
-				return err
+			if failed != nil {
+				return failed
 			}
 			if code := report.ExitCode(); code != 0 {
 				return &exit{code: code}
@@ -67,6 +82,13 @@ The checks, with their exit codes:
 			return nil
 		},
 	}
+	doctorFlags(cmd, &opts)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one object")
+	return cmd
+}
+
+// doctorFlags adds the flags that set options of the examination.
+func doctorFlags(cmd *cobra.Command, opts *doctor.Options) {
 	f := cmd.Flags()
 	f.DurationVar(&opts.Lease, "lease", 30*time.Second, "the shortest lease that the services use (WithWatchdogTimeout)")
 	f.Var((*acks)(&opts.Acks), "acks", "how many replicas the services wait for (WithReplicaAcks), or all (AllReplicas)")
@@ -75,16 +97,15 @@ The checks, with their exit codes:
 	f.BoolVar(&opts.RedLock, "redlock", false, "this is one member of red locks")
 	f.BoolVar(&opts.Try, "try", false, "take and release each kind of lock too, on keys that are removed again")
 	f.BoolVar(&opts.Strict, "strict", false, "a warning counts for the exit code")
-	f.BoolVar(&asJSON, "json", false, "one object")
-	return cmd
+	completes(cmd, "kinds", doctor.Kinds()...)
 }
 
 // acks is a number of replicas, as a flag.
-type acks int
+type acks rlock.Replicas
 
 // String returns the number.
 func (a *acks) String() string {
-	if *a == rlock.AllReplicas {
+	if rlock.Replicas(*a) == rlock.AllReplicas {
 		return "all"
 	}
 	return strconv.Itoa(int(*a))
@@ -93,7 +114,7 @@ func (a *acks) String() string {
 // Set takes a number in.
 func (a *acks) Set(text string) error {
 	if text == "all" {
-		*a = rlock.AllReplicas
+		*a = acks(rlock.AllReplicas)
 		return nil
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
@@ -115,22 +136,27 @@ func checks() string {
 	return strings.TrimRight(text.String(), "\n")
 }
 
-// reportText returns what doctor prints: for people, what is as it should be in a line each, and the others with their page.
-func reportText(r *doctor.Report, asJSON bool) string {
-	if asJSON {
-		text, _ := json.Marshal(r) // which has nothing that cannot be encoded
-		return string(text) + "\n"
+// finding returns what doctor prints of one: what is as it should be in a line, and the others with their page.
+func (a *app) finding(f *doctor.Finding) string {
+	where, begin, end := "", "", ""
+	if f.Node != "" {
+		where = f.Node + ": "
 	}
-	var text strings.Builder
-	for _, f := range r.Findings {
-		where := ""
-		if f.Node != "" {
-			where = f.Node + ": "
-		}
-		fmt.Fprintf(&text, "%-8s %-12s %s%s\n", f.Level, f.Check, where, f.Text)
-		if f.Level != doctor.OK {
-			fmt.Fprintf(&text, "%-21s  %s%s\n", "", pages, f.Page)
-		}
+	if color := map[doctor.Level]string{doctor.Problem: "\x1b[31m", doctor.Warning: "\x1b[33m"}[f.Level]; color != "" && terminal(a.stdout) && a.getenv("NO_COLOR") == "" {
+		begin, end = color, "\x1b[0m"
 	}
-	return text.String()
+	text := fmt.Sprintf("%s%-8s%s %-12s %s%s\n", begin, f.Level, end, f.Check, where, f.Text)
+	if terminal(a.stderr) && terminal(a.stdout) {
+		text = "\r\x1b[K" + text // over what is being tried
+	}
+	if f.Level != doctor.OK {
+		text += fmt.Sprintf("%-21s  %s%s\n", "", pages, f.Page)
+	}
+	return text
+}
+
+// terminal reports whether a file is a terminal, or another device of characters.
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

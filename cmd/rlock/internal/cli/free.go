@@ -20,8 +20,8 @@ func (a *app) free() *cobra.Command {
 		Use: "free NAME", Short: "Take a lock away from its holder", Args: takes("NAME"),
 		Long: `free takes a lock away from its holder, or a permit of a semaphore, and wakes those who wait for it. It shows whose lock it breaks, and asks.
 
-It frees the lock only if nobody else than the holders that it has shown has it by then: Redis compares and frees in one step. The
-holder learns of the loss when it next renews its lease, so its work may overlap with that of the next holder for so long.
+It frees the lock only if nobody else than the holders that it has shown has it by then: Redis compares and frees in one step.
+` + catalog.Overlap + `
 
 The exit code is 1 if the lock was not freed.`,
 		Example: "  rlock free orders:42\n  rlock free orders:42 --yes --if-holder 71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87",
@@ -33,6 +33,7 @@ The exit code is 1 if the lock was not freed.`,
 	}
 	cmd.Flags().StringArrayVar(&ifHolders, "if-holder", nil, "free it only from this holder, or permit, as show shows it; may be repeated")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.ValidArgsFunction = a.completeNames
 	return cmd
 }
 
@@ -45,10 +46,13 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 	if d == nil {
 		return &exit{code: exitNo, err: notHeld(name)}
 	}
-	holders := holdersOf(d)
+	var holders []string
+	for _, h := range d.HolderList {
+		holders = append(holders, h.Holder)
+	}
 	switch {
-	case d.Kind == catalog.PlainSemaphore:
-		return no("%s: %w", fault.Quote(name), catalog.ErrNoHolders)
+	case d.Kind == catalog.Counter:
+		return no("%s is a counter with the value %d: Redis does not know who has its permits, so not freed", fault.Quote(name), d.Free)
 	case len(ifHolders) == 0 && d.Kind == catalog.Semaphore && len(holders) != 1:
 		return no("%d permits of %s are out: choose one with --if-holder", d.Holders, fault.Quote(name))
 	case len(ifHolders) == 0 && len(holders) < d.Holders:
@@ -64,7 +68,7 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 		}
 	}
 	if !yes {
-		if err := a.print(a.stderr, describe(d)+"Free it? [y/N] "); err != nil {
+		if err := a.print(a.stderr, describe(d)+catalog.Overlap+"\nFree it? [y/N] "); err != nil {
 			return err
 		}
 		answer := a.answer(ctx)
@@ -83,19 +87,6 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 		return err
 	}
 	return a.print(a.stdout, "freed "+shown(name)+"\n")
-}
-
-// holdersOf returns the holders that are shown, or the permits.
-func holdersOf(d *catalog.Details) (holders []string) {
-	for _, p := range d.Permits {
-		holders = append(holders, p.ID)
-	}
-	if d.Lock != nil {
-		for _, h := range d.Lock.Holders {
-			holders = append(holders, h.Holder)
-		}
-	}
-	return holders
 }
 
 // answer reads a line of what the user says, until ctx ends.

@@ -20,7 +20,7 @@ func TestGuide(t *testing.T) {
 		require.Contains(t, string(text), fmt.Sprintf("| [%s](../../%s) | %d | %s |\n", c.ID, c.Page, c.Code, c.Finds))
 	}
 	help := ""
-	for _, sub := range []string{"", "run", "ls", "show", "free", "doctor", "ui", "script"} {
+	for _, sub := range []string{"", "run", "ls", "show", "free", "doctor", "ui", "demo", "script"} {
 		_, out, _ := command(t, "127.0.0.1:1", strings.Fields(sub+" --help")...)
 		help += out
 	}

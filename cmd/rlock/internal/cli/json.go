@@ -2,8 +2,6 @@ package cli
 
 import (
 	"encoding/base64"
-	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -29,6 +27,7 @@ type rowOut struct {
 	LeaseMS  int64        `json:"lease_ms"`
 	Token    uint64       `json:"token,omitempty"`
 	Free     *int         `json:"free,omitempty"`
+	Value    *int         `json:"value,omitempty"` // of a counter
 	Client   string       `json:"client,omitempty"`
 	Identity *identityOut `json:"identity,omitempty"`
 }
@@ -77,27 +76,23 @@ func rowJSON(r *catalog.Row) rowOut {
 	if !utf8.ValidString(r.Name) {
 		out.NameBase64 = base64.StdEncoding.EncodeToString([]byte(r.Name))
 	}
-	if r.Kind == catalog.Semaphore || r.Kind == catalog.PlainSemaphore {
+	switch r.Kind {
+	case catalog.Semaphore:
 		out.Free = &r.Free
+	case catalog.Counter:
+		out.Value, out.Waiters = &r.Free, max(0, r.Waiters)
 	}
 	return out
 }
 
 func detailsJSON(d *catalog.Details) detailsOut {
 	out := detailsOut{rowOut: rowJSON(&d.Row), HolderList: []holderOut{}, WaiterList: []waiterOut{}}
-	waiters := d.Queue
-	if d.Lock != nil {
-		waiters = d.Lock.Waiters
-		for _, h := range d.Lock.Holders {
-			out.HolderList = append(out.HolderList, holderOut{
-				h.Holder, h.Client, h.Mode, h.Acquisitions, h.Kept, millis(h.Lease), h.Expired, identityJSON(h.Identity),
-			})
-		}
+	for _, h := range d.HolderList {
+		out.HolderList = append(out.HolderList, holderOut{
+			h.Holder, h.Client, h.Mode, h.Acquisitions, h.Kept, millis(h.Lease), h.Expired, identityJSON(h.Identity),
+		})
 	}
-	for _, p := range d.Permits {
-		out.HolderList = append(out.HolderList, holderOut{Holder: p.ID, LeaseMS: millis(p.Lease), Identity: identityJSON(p.Identity)})
-	}
-	for _, w := range waiters {
+	for _, w := range d.WaiterList {
 		out.WaiterList = append(out.WaiterList, waiterOut{w.Client, moment(w.Since), w.Redisson, identityJSON(w.Identity)})
 	}
 	return out
@@ -134,18 +129,9 @@ func millis(d time.Duration) int64 {
 
 // who describes the process behind a client, for people.
 func who(client string, id *rlock.Identity) string {
-	if id == nil {
-		return shown(client)
-	}
-	text := shown(id.Service)
-	if id.Host != "" {
-		text += "@" + shown(id.Host)
-	}
-	if id.PID != 0 {
-		text += fmt.Sprintf(" (pid %d)", id.PID)
-	}
-	if id.Version != "" {
+	text := shown(catalog.Who(client, id))
+	if id != nil && id.Version != "" {
 		text += " " + shown(id.Version)
 	}
-	return strings.TrimSpace(text)
+	return text
 }

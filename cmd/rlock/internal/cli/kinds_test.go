@@ -18,25 +18,25 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/doctor"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // kinds is an observer that notes the kind of each name. Telemetry has its labels from there.
 type kinds struct {
+	observe.Base
+
 	mu sync.Mutex
 	of map[string]string
 }
 
-func (k *kinds) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
+func (k *kinds) AcquireStart(ctx context.Context, d observe.AcquireStart) context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.of[d.Name] = d.Kind
 	return ctx
 }
-
-func (*kinds) AcquireEnd(context.Context, rlock.AcquireEndData) {}
-
-func (*kinds) HoldEnd(context.Context, rlock.HoldEndData) {}
 
 // TestEachKindHasOneName in what an observer is told, in its documentation, in log lines, in the lists of the command, for its
 // doctor, and on its page.
@@ -48,16 +48,15 @@ func TestEachKindHasOneName(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	rw, fencedRW := client.NewRWLock, func(name string) *rlock.RWLock { return client.NewRWLock(name, rlock.Fenced()) }
-	shown := map[string]rlock.Acquirer{
-		"lock": client.NewLock("a lock"), "fenced": client.NewFencedLock("a fenced"), "fair": client.NewFairLock("a fair"),
-		"fenced fair": client.NewFairLock("a fenced fair", rlock.Fenced()), "read": rw("a read").ReadLock(), "write": rw("a write").WriteLock(),
-		"fenced write": fencedRW("a fenced write").WriteLock(), "semaphore": client.NewSemaphore("a semaphore", rlock.Total(1)),
-		"plain semaphore": client.NewPlainSemaphore("a plain semaphore", rlock.Total(1)),
+	shown := map[string]handles.Any{
+		"lock": client.NewLock("a lock"), "fenced": client.NewLock("a fenced", rlock.Fenced()), "fair": client.NewFairLock("a fair"),
+		"fenced fair": client.NewFairLock("a fenced fair", rlock.Fenced()), "read": rw("a read").Reader(), "write": rw("a write").Writer(),
+		"fenced write": fencedRW("a fenced write").Writer(), "semaphore": client.NewSemaphore("a semaphore", rlock.Total(1)),
 	}
 	names := slices.Collect(maps.Keys(shown))
 	for kind, of := range shown {
 		hold(t, of)
-		if strings.Contains(kind, "fair") || kind == "plain semaphore" { // which nobody knows without a waiter
+		if strings.Contains(kind, "fair") { // which nobody knows without a waiter
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() {
@@ -84,20 +83,22 @@ func TestEachKindHasOneName(t *testing.T) {
 	}
 	latch := client.NewCountDownLatch("a latch")
 	require.NoError(t, latch.Await(t.Context(), rlock.Wait(time.Second)))
-	require.Contains(t, latch.LogValue().String(), told.of["a latch"])
-	for name, of := range map[string]rlock.Acquirer{"multi": rlock.NewMultiLock(client.NewLock("m")), "red": rlock.NewRedLock(client.NewLock("r"))} {
+	require.Contains(t, latch.String(), told.of["a latch"])
+	for name, of := range map[string]handles.Any{"multi": rlock.NewMultiLock(client.NewLock("m")), "red": rlock.NewRedLock(client.NewLock("r"))} {
 		hold(t, of)
 		require.Contains(t, slices.Collect(maps.Values(told.of)), name)
 		names = append(names, name)
 	}
-	names = append(names, "spin", told.of["a latch"])
+	plain := client.NewPlainSemaphore("a plain semaphore", rlock.Total(1)) // which looks like any counter
+	require.NoError(t, plain.Acquire(t.Context()))
+	names = append(names, "spin", told.of["a latch"], told.of["a plain semaphore"])
 	for kind := range wire.Kinds {
 		require.Contains(t, names, kind)
 	}
 	whole := []string{"multi", "red"} // which consist of locks
 	require.ElementsMatch(t, names, append(slices.DeleteFunc(doctor.Kinds(), func(kind string) bool { return kind == "inspect" }), whole...))
 
-	source, err := os.ReadFile("../../../../observer.go")
+	source, err := os.ReadFile("../../../../observe/observe.go")
 	require.NoError(t, err)
 	comment := regexp.MustCompile(`(?s)// Kind is (.*?)\.\n\tKind string`).FindSubmatch(source)
 	require.NotNil(t, comment)
@@ -138,7 +139,7 @@ func TestWaitingIsLabeled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		t.Cleanup(func() { cancel(); waiting.Wait() })
-		wait := func(of rlock.Acquirer) {
+		wait := func(of handles.Any) {
 			waiting.Go(func() { _ = of.Do(ctx, func(context.Context) error { return nil }) })
 		}
 		for range 3 {
@@ -214,11 +215,11 @@ func TestAKeptLockIsShownAsKept(t *testing.T) {
 		by := `true@` + regexp.QuoteMeta(host) + ` \(pid \d+\)`
 		code, out, errs := command(t, addr(rdb), "show", "sync")
 		require.Zero(t, code, errs)
-		require.Regexp(t, `(?m)^kept +until \S+: nobody holds it$`, out)
+		require.Regexp(t, `(?m)^kept +until \S+, for (59m|1h)\S*, by `+by+`.*: nobody holds it$`, out)
 		require.Regexp(t, `(?m)^ +\S+, `+by+`.*, has unlocked it, kept for (59m|1h)`, out)
 		require.NotContains(t, out, "Redisson")
 		_, out, _ = command(t, addr(rdb), "ls", "--all")
-		require.Regexp(t, `(?m)^sync .* kept by `+by, out)
+		require.Regexp(t, `(?m)^sync .* 0 +kept by `+by, out)
 		row := list(t, rdb)["sync"]
 		require.True(t, row.Kept)
 		require.Equal(t, "true", row.Identity.Service)

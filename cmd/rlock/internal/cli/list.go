@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -16,144 +19,170 @@ import (
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 
+// listFlags are the flags of ls.
+type listFlags struct {
+	catalog.Filter
+
+	kind, order      string
+	all, asJSON      bool
+	contended, watch bool
+	narrowed         bool
+}
+
 func (a *app) list() *cobra.Command {
-	var prefix, match, order string
-	var all, asJSON bool
+	var f listFlags
 	cmd := &cobra.Command{
 		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: takes(),
 		Long: `ls lists the locks and semaphores that are held or waited for, of rlock and of Redisson. It only reads, by SCAN, in small pieces.
 
 --match finds names by their words, in any case. A word with a star stands for the whole name: orders:* or *:42. The lock with exactly
-this name comes first. --sort keeps all rows in memory, and prints them at the end.
+this name comes first. --sort keeps all rows in memory, and prints them at the end. --watch lists again every 2 s, until Ctrl-C.
 
 A kind has the name that it has in metrics and logs. WAITING counts processes. For a fair lock, it counts calls, and says of how many
-processes they are. A lock that is kept by AtLeast or --at-least after its use says so beside its last holder.
+processes they are. A lock that is kept by AtLeast or --at-least after its use has no holder, and says who has had it.
 
 Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock, and so does
-a spin lock. A lock that has ever had a token is shown as fenced. A semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch are not listed, because they look like any
-other counter. While a slot of a cluster moves, the semaphores of that slot, and the tokens and waiters of its locks, may be missing. Names
-that begin like the other keys of Redisson (redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
-		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiting_processes > 10) | .name'",
-		PreRunE: func(*cobra.Command, []string) error { return checkOrder(order) },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch narrowed := cmd.Flags().Changed("prefix"); {
-			case narrowed && all:
-				return exclude("prefix", "all")
-			case !narrowed && !all:
-				return usage(errors.New("say which locks: --prefix P, or --all"))
+a spin lock. A lock that has ever had a token is shown as fenced. A semaphore of which no permit is out, a plain semaphore and a latch are
+not listed, because they look like any other counter; show tells of one. Names that begin like the other keys of Redisson
+(redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is
+taken and freed, meanwhile.`,
+		Example: "  rlock ls --prefix orders:\n  rlock ls --all --contended --watch\n  rlock ls --all --json | jq -r 'select(.waiting_processes > 10) | .name'",
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			f.narrowed = cmd.Flags().Changed("prefix")
+			if f.contended {
+				f.Waiting = 1
 			}
-			return a.withCatalog("list the locks", func(ctx context.Context, c *catalog.Catalog) error {
-				out := bufio.NewWriter(output{a.stdout})
-				var to sink = &table{out: out}
-				if asJSON {
-					to = &objects{json.NewEncoder(out)}
-				}
-				to = inOrder(to, order)
-				for row, err := range c.Find(ctx, prefix, match) {
-					if err == nil {
-						err = to.add(row)
-					}
-					if err != nil { // what was found before is worth showing
-						_, _ = to.end(), out.Flush()
-						return err
-					}
-				}
-				return errors.Join(to.end(), out.Flush())
-			})
+			f.Kind = catalog.Kind(f.kind)
+			return f.check()
+		},
+		RunE: func(*cobra.Command, []string) error {
+			return a.withCatalog("list the locks", func(ctx context.Context, c *catalog.Catalog) error { return a.listAll(ctx, c, &f) })
 		},
 	}
-	cmd.Flags().StringVar(&prefix, "prefix", "", "what the names begin with")
-	cmd.Flags().StringVar(&match, "match", "", "`TEXT` of words that are in the names")
-	cmd.Flags().StringVar(&order, "sort", "", "`ORDER`: name, waiting (most first) or lease (what ends next first)")
-	cmd.Flags().BoolVar(&all, "all", false, "all names")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
+	fs := cmd.Flags()
+	fs.StringVar(&f.Prefix, "prefix", "", "what the names begin with")
+	fs.BoolVar(&f.all, "all", false, "all names")
+	fs.StringVar(&f.Text, "match", "", "`TEXT` of words that are in the names")
+	fs.BoolVar(&f.contended, "contended", false, "only those that somebody waits for")
+	fs.StringVar(&f.kind, "kind", "", "only this `KIND`: "+strings.Join(catalog.Kinds(), ", "))
+	fs.StringVar(&f.Holder, "holder", "", "only those with `TEXT` in the holder: a service, a host, a client")
+	fs.StringVar(&f.order, "sort", "", "`ORDER`: name, waiting (most first) or lease (what ends next first)")
+	fs.BoolVar(&f.watch, "watch", false, "list again every 2 s")
+	fs.BoolVar(&f.asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
+	completes(cmd, "kind", catalog.Kinds()...)
+	completes(cmd, "sort", "name", "waiting", "lease")
 	return cmd
 }
 
-// sink takes the rows of a list.
-type sink interface {
-	add(row catalog.Row) error
-	end() error
-}
-
-// objects writes rows as JSON.
-type objects struct{ to *json.Encoder }
-
-func (o *objects) add(row catalog.Row) error { return o.to.Encode(rowJSON(&row)) }
-
-func (o *objects) end() error { return nil }
-
-// aligned is how many rows a table aligns, and sorts unless they are. It prints any further rows as they are found, so that its memory is bounded.
-const aligned = 1000
-
-// table writes rows for people.
-type table struct {
-	out    *bufio.Writer
-	rows   []catalog.Row
-	sorted bool
-	widths []int // nil until the first rows are written
-}
-
-func (t *table) add(row catalog.Row) error {
-	if t.widths != nil {
-		return t.write(cells(&row))
-	}
-	if t.rows = append(t.rows, row); len(t.rows) < aligned {
-		return nil
-	}
-	return t.end()
-}
-
-func (t *table) end() error {
-	if t.widths != nil || len(t.rows) == 0 {
-		return nil
-	}
-	if !t.sorted {
-		slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
-	}
-	lines := [][]string{{"NAME", "KIND", "LEASE", "WAITING", "HOLDERS", "HOLDER"}}
-	for i := range t.rows {
-		lines = append(lines, cells(&t.rows[i]))
-	}
-	t.rows, t.widths = nil, make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, cell := range line {
-			t.widths[i] = max(t.widths[i], min(60, utf8.RuneCountInString(cell)))
-		}
-	}
-	for _, line := range lines {
-		if err := t.write(line); err != nil {
-			return err
-		}
+// check refuses what cannot be.
+func (f *listFlags) check() error {
+	switch {
+	case f.narrowed && f.all:
+		return exclude("prefix", "all")
+	case !f.narrowed && !f.all:
+		return usage(errors.New("say which locks: --prefix P, or --all"))
+	case f.watch && f.asJSON:
+		return exclude("watch", "json")
+	case f.order != "" && orders[f.order] == nil:
+		return usage(errors.New("--sort is name, waiting or lease"))
+	case f.kind != "" && !slices.Contains(catalog.Kinds(), f.kind):
+		return usage(fmt.Errorf("--kind is %q, none of %s", f.kind, strings.Join(catalog.Kinds(), ", ")))
 	}
 	return nil
 }
 
-func (t *table) write(line []string) error {
-	for i, cell := range line {
-		text := cell
-		if i < len(line)-1 {
-			text += strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell))+2)
+// again is how often --watch lists.
+const again = 2 * time.Second
+
+// listAll lists once, or again and again.
+func (a *app) listAll(ctx context.Context, c *catalog.Catalog, f *listFlags) error {
+	for {
+		out := bufio.NewWriter(output{a.stdout})
+		if f.watch {
+			_, _ = out.WriteString("\x1b[H\x1b[2J" + time.Now().Format(time.TimeOnly) + "\n")
 		}
-		if _, err := t.out.WriteString(text); err != nil {
+		if err := a.listOnce(ctx, c, f, out); err != nil || !f.watch {
+			return err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// orders are what a list can be sorted by. Rows that are equal are in the order of their names.
+var orders = map[string]func(a, b catalog.Row) int{
+	"name":    func(catalog.Row, catalog.Row) int { return 0 },
+	"waiting": func(a, b catalog.Row) int { return cmp.Compare(b.Waiters, a.Waiters) },
+	"lease":   func(a, b catalog.Row) int { return cmp.Compare(ending(&a), ending(&b)) },
+}
+
+// ending returns when a lease ends, if it ends.
+func ending(r *catalog.Row) time.Duration {
+	if r.Lease < 0 || r.Holders == 0 {
+		return 1<<63 - 1
+	}
+	return r.Lease
+}
+
+// block is how many rows are sorted and aligned together without --sort, so that the memory is bounded.
+const block = 1000
+
+// listOnce lists what is there.
+func (*app) listOnce(ctx context.Context, c *catalog.Catalog, f *listFlags, out *bufio.Writer) error {
+	var rows []catalog.Row
+	by, objects, headed := orders[cmp.Or(f.order, "name")], json.NewEncoder(out), false
+	flush := func() error {
+		if f.order != "" || !f.asJSON {
+			slices.SortFunc(rows, func(a, b catalog.Row) int { return cmp.Or(by(a, b), strings.Compare(a.Name, b.Name)) })
+		}
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		if !headed && !f.asJSON && len(rows) > 0 {
+			_, _ = fmt.Fprintln(table, "NAME\tKIND\tLEASE\tWAITING\tHOLDERS\tHOLDER")
+			headed = true
+		}
+		for i := range rows {
+			if f.asJSON {
+				if err := objects.Encode(rowJSON(&rows[i])); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := fmt.Fprintln(table, strings.Join(cells(&rows[i]), "\t")); err != nil {
+				return err
+			}
+		}
+		rows = rows[:0]
+		return table.Flush()
+	}
+	for row, err := range c.Find(ctx, f.Filter) {
+		if err == nil {
+			if rows = append(rows, row); f.order == "" && len(rows) == block {
+				err = flush()
+			}
+		}
+		if err != nil { // what was found before is worth showing
+			_, _ = flush(), out.Flush()
 			return err
 		}
 	}
-	return t.out.WriteByte('\n')
+	return errors.Join(flush(), out.Flush())
 }
 
 func cells(r *catalog.Row) []string {
-	holder := who(r.Client, r.Identity)
+	holder, holders := who(r.Client, r.Identity), r.Holders
 	switch {
 	case r.Kept:
-		holder = "kept by " + holder
+		holder, holders = "kept by "+holder, 0
 	case r.Kind == catalog.Semaphore && r.Holder != "":
 		holder = strings.TrimSuffix("permit "+r.Holder+", "+holder, ", ")
 	}
-	if r.Holders > 1 {
+	if holders > 1 {
 		holder += " …"
 	}
-	return []string{shown(r.Name), string(r.Kind), leaseText(r.Lease), waitingText(r), strconv.Itoa(r.Holders), holder}
+	return []string{shown(r.Name), string(r.Kind), leaseText(r.Lease), waitingText(r), strconv.Itoa(holders), holder}
 }
 
 // waitingText returns how many wait, and what they are.
@@ -168,6 +197,8 @@ func waitingText(r *catalog.Row) string {
 	switch {
 	case r.Waiters == 0:
 		return "0"
+	case r.Waiters < 0:
+		return "not known: the user may not ask (+pubsub)"
 	case calls < 0:
 		return many(processes, "process", "processes")
 	case processes < 0:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/handles"
 	"github.com/go-rlock/rlock/internal/testkit/program"
 )
 
@@ -53,7 +54,7 @@ func newClient(t *testing.T, rdb redis.UniversalClient) *rlock.Client {
 }
 
 // hold holds a lock until the test ends.
-func hold(t *testing.T, of rlock.Acquirer, opts ...rlock.AcquireOption) {
+func hold(t *testing.T, of handles.Any, opts ...rlock.AcquireOption) {
 	t.Helper()
 	h, err := of.Acquire(t.Context(), opts...)
 	require.NoError(t, err)

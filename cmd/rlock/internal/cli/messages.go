@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 	"github.com/go-rlock/rlock/internal/fault"
 )
@@ -41,6 +44,8 @@ func (a *app) asked(what, where string, err error) error {
 	switch {
 	case errors.As(err, &handshake):
 		f.why = handshake.Error()
+	case redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(f.why, pages):
+		f.why += ". See " + pages + "SECURITY.md#what-rlock-needs-of-redis"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		f.why = fmt.Sprintf("no answer within %v", a.config.Timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
@@ -109,6 +114,26 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// helpText has what was asked for first. The flags that say which Redis it is are those of all subcommands, and only in the help of the command.
+const helpText = `{{.Short}}.
+
+Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+{{if .HasAvailableSubCommands}}
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+
+{{.Long}}
+{{end}}{{with .LocalFlags.FlagUsages}}
+Flags:
+{{.}}{{end}}{{if .HasParent}}  and those that say which Redis it is, such as --url, --addr, --cluster: see {{.Root.Name}} --help
+{{end}}{{with .Example}}
+Examples:
+{{.}}
+{{end}}{{if not .HasAvailableSubCommands}}
+{{.Long}}
+{{end}}`
+
 // speak has cobra's own commands and errors say what they say in words of this command.
 func speak(root *cobra.Command) {
 	root.Args = func(cmd *cobra.Command, args []string) error {
@@ -119,6 +144,7 @@ func speak(root *cobra.Command) {
 	}
 	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.RunE = help
+	root.SetHelpTemplate(helpText)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%s. See %s --help", flagText(cmd, err), cmd.CommandPath()))
 	})
@@ -163,6 +189,31 @@ func unknown(root *cobra.Command, name string) error {
 		text += "."
 	}
 	return usage(errors.New(text + " See rlock --help"))
+}
+
+// completes has a shell complete the values of a flag.
+func completes(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+// completeNames returns names of locks that begin as what is typed, for a shell to complete.
+func (a *app) completeNames(_ *cobra.Command, args []string, typed string) (names []string, _ cobra.ShellCompDirective) {
+	const enough, patience = 100, 2 * time.Second
+	a.config.Timeout = patience
+	rdb, locks, _, finish, err := a.open()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer finish()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for row, err := range a.catalog(rdb, locks).Find(ctx, catalog.Filter{Prefix: typed}) {
+		if err != nil || len(names) == enough {
+			break
+		}
+		names = append(names, row.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // flagText returns what is wrong with a flag.

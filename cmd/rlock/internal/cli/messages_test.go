@@ -146,6 +146,9 @@ func TestFailuresNameWhatWasAskedOfWhom(t *testing.T) {
 				errs = lines[len(lines)-1]
 				require.True(t, strings.HasPrefix(errs, "rlock: cannot "+what+" at "+c.who+": "), "%v: %s", args, errs)
 				require.Contains(t, errs, c.why, args)
+				if c.why == "NOPERM" {
+					require.Regexp(t, `See https://\S+/(docs/guide/operating.md#the-command|SECURITY.md#what-rlock-needs-of-redis)\n?$`, errs, args)
+				}
 			}
 		})
 	}

@@ -94,6 +94,7 @@ The exit code is that of the program, or 128 and the number of the signal that e
 	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", exitNotAcquired, "exit code if another owner has the lock, as of flock")
 	fs.BoolVar(&f.anonymous, "anonymous", false, "do not write into Redis which program, host and process it is that holds the lock")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not say that another owner has the lock; failures are told nevertheless")
+	completes(cmd, "on-lost", "term", "kill", "keep")
 	return cmd
 }
 
@@ -192,16 +193,17 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 		return err
 	}
 	defer finish()
-	away := a.config.Check(context.Background(), rdb, where)
+	_, away := a.config.Check(context.Background(), rdb, where)
 	if errors.Is(away, deploy.ErrConfig) {
 		return away
 	}
-	var lock rlock.Acquirer = locks.NewFencedLock(name)
-	switch {
-	case f.permits > 0:
-		lock = locks.NewSemaphore(name, rlock.Total(f.permits))
-	case f.fair:
+	lock := locks.NewLock(name, rlock.Fenced())
+	if f.fair {
 		lock = locks.NewFairLock(name, rlock.Fenced())
+	}
+	do := lock.Do
+	if f.permits > 0 {
+		do = locks.NewSemaphore(name, rlock.Total(f.permits)).Do
 	}
 	for _, s := range forwarded {
 		if !signal.Ignored(s) { // such as SIGHUP by nohup
@@ -216,7 +218,7 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 	if f.atLeast > 0 {
 		terms = append(terms, rlock.AtLeast(f.atLeast))
 	}
-	code, err := j.under(lock, terms)
+	code, err := j.under(do, lock, terms)
 	if err != nil {
 		return a.notRun(j, f, where, err, away)
 	}
@@ -260,8 +262,11 @@ func (a *app) notRun(j *job, f *runFlags, where string, err, away error) error {
 	return a.asked("take "+part, where, err)
 }
 
-// under runs the program under the lock, and returns its exit code.
-func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, err error) {
+// doing is the Do of a lock or of a semaphore.
+type doing func(ctx context.Context, fn func(context.Context) error, opts ...rlock.AcquireOption) error
+
+// under runs the program under a lock or with a permit, and returns its exit code. The program gets the token of the lock if that is held.
+func (j *job) under(do doing, lock *rlock.Lock, opts []rlock.AcquireOption) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var interrupted atomic.Int32
@@ -279,7 +284,7 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 	}()
 	var notRun error
 	ran := false
-	err = lock.Do(ctx, func(ctx context.Context) error {
+	err = do(ctx, func(ctx context.Context) error {
 		close(held)
 		<-waited
 		if ctx.Err() != nil { // lost, or interrupted, before it began

@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 		p.Says(" an argument\n")
 		require.True(t, locked(t, lock))
 		redistest.Eventually(t, "the identity is written", func() bool { return len(rdb.Keys(t.Context(), "rlock_client:*").Val()) == 1 })
-		info, err := newClient(t, rdb).NewFencedLock("job").Inspect(t.Context())
+		info, err := newClient(t, rdb).NewLock("job", rlock.Fenced()).Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "sh", info.Holders[0].Identity.Service)
 		_, err = out.WriteString("a line\n")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
@@ -29,7 +28,7 @@ SHA is what SLOWLOG GET and MONITOR show behind EVALSHA, or as much of it as beg
 asks no Redis. The exit code is 1 if no script has that SHA: another version of rlock may have sent it.`,
 		Example: "  rlock script\n  rlock script | grep fair",
 		RunE: func(_ *cobra.Command, args []string) error {
-			all := append(lua.All(), catalog.Script())
+			all := lua.All()
 			var text strings.Builder
 			if len(args) == 0 {
 				for _, s := range all {

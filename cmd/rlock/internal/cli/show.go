@@ -21,8 +21,8 @@ func (a *app) show() *cobra.Command {
 
 A holder or waiter is shown by the id of its client, and by its identity if the client has one (rlock.WithIdentity). Redisson has none.
 A permit is shown by its id and its owner's identity. A lock that is kept after its use has nobody who holds it: show says who has had
-it, and until when it is kept.
-The exit code is 1 if nobody holds it.`,
+it, and until when it is kept. A latch and a plain semaphore are shown as what Redis has of them, which is a counter.
+The exit code is 1 if nobody holds it and nobody waits for it, and if it is no counter either.`,
 		Example: "  rlock show orders:42\n  rlock show orders:42 --json | jq .holder_list[0].identity",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.withCatalog("show "+lockNamed(args[0]), func(ctx context.Context, c *catalog.Catalog) error {
@@ -44,6 +44,7 @@ The exit code is 1 if nobody holds it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one object")
+	cmd.ValidArgsFunction = a.completeNames
 	return cmd
 }
 
@@ -54,41 +55,40 @@ func describe(d *catalog.Details) string {
 		fmt.Fprintf(&text, "%-10s%s\n", what, fmt.Sprintf(format, args...))
 	}
 	line("name", "%s", shown(d.Name))
-	line("kind", "%s", d.Kind)
-	if d.Token != 0 {
-		line("token", "%d", d.Token)
+	switch d.Kind {
+	case catalog.Counter:
+		line("kind", "a counter with the value %d: a latch, or a plain semaphore; Redis does not know who has its permits", d.Free)
+	default:
+		line("kind", "%s", d.Kind)
 	}
-	if d.Lock == nil {
+	switch {
+	case d.Token != 0:
+		line("token", "%d", d.Token)
+	case d.Kind == catalog.Semaphore:
 		line("permits", "%d free, %d out", d.Free, d.Holders)
 	}
-	for _, p := range d.Permits {
-		line("", "%s, %s, lease %s", p.ID, ownerText("", p.Identity), leaseText(p.Lease))
+	switch {
+	case d.Kept:
+		line("kept", "until %s, for %s, by %s: nobody holds it", d.At.Add(d.Lease).Format(time.RFC3339), leaseText(d.Lease), ownerText(d.Client, d.Identity))
+	case d.Kind != catalog.Semaphore && d.Kind != catalog.Counter:
+		line("holders", "%d", d.Holders)
 	}
-	waiters := d.Queue
-	if d.Lock != nil {
-		waiters = d.Lock.Waiters
-		if !d.Kept {
-			line("holders", "%d", d.Holders)
-		} else {
-			line("kept", "until %s: nobody holds it", d.Lock.Time.Add(d.Lease).Format(time.RFC3339))
-		}
-		for _, h := range d.Lock.Holders {
-			line("", "%s", holderText(&h))
-		}
+	for _, h := range d.HolderList {
+		line("", "%s", holderText(&h))
 	}
 	line("waiting", "%s", waitingText(&d.Row))
-	for i, w := range waiters {
-		line("", "%d. %s", i+1, waiterText(&w))
+	for i, w := range d.WaiterList {
+		line("", "%d. %s", i+1, waiterText(&w, d.At))
 	}
 	return text.String()
 }
 
 func holderText(h *rlock.HolderInfo) string {
 	text := shown(h.Holder) + ", " + ownerText(h.Client, h.Identity)
-	if h.Kept {
+	switch {
+	case h.Kept:
 		return text + ", has unlocked it, kept for " + leaseText(h.Lease)
-	}
-	if h.Acquisitions != 1 {
+	case h.Acquisitions > 1:
 		text += fmt.Sprintf(", %d acquisitions", h.Acquisitions)
 	}
 	if h.Expired {
@@ -109,7 +109,7 @@ func ownerText(client string, id *rlock.Identity) string {
 	return text
 }
 
-func waiterText(w *rlock.WaiterInfo) string {
+func waiterText(w *rlock.WaiterInfo, now time.Time) string {
 	text := shown(w.Client)
 	if w.Identity != nil {
 		text += ", " + who(w.Client, w.Identity)
@@ -118,7 +118,7 @@ func waiterText(w *rlock.WaiterInfo) string {
 		text += ", Redisson"
 	}
 	if !w.Since.IsZero() {
-		text += ", since " + w.Since.Format(time.RFC3339)
+		text += ", for " + leaseText(max(0, now.Sub(w.Since)))
 	}
 	return text
 }

@@ -126,6 +126,24 @@ bash -c 'for i in 1 2 3; do "$0" run job -- sh -c "echo round; exec sleep 100"; 
 	require.NotContains(t, s.screen.String(), "after")
 }
 
+// TestDoctorOnATerminal has colors, unless NO_COLOR is set, and says what it is trying.
+func TestDoctorOnATerminal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.NoError(t, server.Client(t).Do(t.Context(), "config", "set", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru").Err())
+	s := newSession(t, server.Addr, `"$0" doctor --try --kinds spin; echo "ended with $?"`)
+	s.says("ended with 14", 1)
+	require.Contains(t, s.screen.String(), "\x1b[31mproblem \x1b[0m eviction")
+	require.Contains(t, s.screen.String(), "trying 1 of 2: spin")
+	s = newSession(t, server.Addr, `NO_COLOR=1 "$0" doctor; echo "ended with $?"`)
+	s.says("ended with 14", 1)
+	require.Contains(t, s.screen.String(), "problem  eviction")
+	require.NotContains(t, s.screen.String(), "\x1b[31m")
+	code, out, _ := command(t, server.Addr, "doctor")
+	require.Equal(t, 14, code)
+	require.NotContains(t, out, "\x1b")
+}
+
 // TestFreeInALoop has Ctrl-C at the question end the shell's loop, not only this question.
 func TestFreeInALoop(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,15 @@ func TestDoctorTries(t *testing.T) {
 		require.Equal(t, "rlock: interrupted\n", p.Errs.String())
 		require.Zero(t, rdb.DBSize(t.Context()).Val())
 	}
+	p := program.Start(t, server.Addr, "doctor", "--try")
+	p.Says("ok       try          lock: ")
+	select {
+	case <-p.Ended:
+		require.Fail(t, "each line comes as it is known, and there are ten seconds of them")
+	default:
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Code()
 	code, _, errs = command(t, server.Addr, "doctor", "--try", "--services-user", "app")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, "acts as the user that connects")

@@ -45,12 +45,17 @@ IP address and as localhost. Give any other name, such as that of the proxy, wit
 			}
 			defer finish()
 			return a.withSignals(func(ctx context.Context) error {
-				if err := a.config.Check(ctx, rdb, where); errors.Is(err, deploy.ErrConfig) { // the page says if Redis is away
+				check := func(ctx context.Context) (string, error) { return a.config.Check(ctx, rdb, where) }
+				note, err := check(ctx)
+				if errors.Is(err, deploy.ErrConfig) { // the page says if Redis is away
 					return err
 				}
+				if note != "" {
+					a.say("warning: %s", note)
+				}
 				return a.serve(ctx, a.catalog(rdb, locks), listen, page.Options{
-					Prefix: prefix, Where: where, AllowFree: allowFree, AllowedHosts: hosts, Logger: slog.New(&lines{a: a}),
-				})
+					Prefix: prefix, Where: where, Check: check, AllowFree: allowFree, AllowedHosts: hosts, Logger: slog.New(&lines{a: a}),
+				}, func(string) {})
 			})
 		},
 	}
@@ -64,8 +69,8 @@ IP address and as localhost. Give any other name, such as that of the proxy, wit
 // maxConns is how many connections browsers may have open at a time.
 const maxConns = 256
 
-// serve serves the page until ctx ends.
-func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts page.Options) error {
+// serve serves the page until ctx ends. It tells its address when it is ready.
+func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts page.Options, ready func(url string)) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return usage(fmt.Errorf("--listen is %q: %s", listen, lastOf(err)))
@@ -89,9 +94,11 @@ func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts
 		_ = server.Shutdown(context.Background())
 	})
 	defer stopped()
-	if err := a.print(a.stdout, fmt.Sprintf("http://%s/%s\n", page.Reachable(listener.Addr()), fragment)); err != nil {
+	url := fmt.Sprintf("http://%s/%s", page.Reachable(listener.Addr()), fragment)
+	if err := a.print(a.stdout, url+"\n"); err != nil {
 		return err
 	}
+	ready(url)
 	if err := server.Serve(page.Limit(listener, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

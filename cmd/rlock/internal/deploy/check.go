@@ -18,10 +18,11 @@ const (
 )
 
 // Check asks whether the deployment is of the sort that the Config takes it for. It returns ErrConfig if it is not: for example, a client of
-// a single server sees only a part of the locks of a cluster. Another error means that no server answered, or that none lets the user in.
+// a single server sees only a part of the locks of a cluster, and what a replica has that has lost its master may be of any time before. The
+// note is a warning, or empty. Another error means that no server answered, or that none lets the user in.
 //
-// It takes no right, because HELLO takes none. What knows no HELLO, such as a proxy, passes.
-func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where string) error {
+// It takes no right, because HELLO takes none, but to say of a replica whether it has its master. What knows no HELLO, such as a proxy, passes.
+func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where string) (note string, err error) {
 	limit := 2 * c.Timeout // for a connection, which has a limit and an error of its own, and for a reply
 	if c.Cluster {
 		limit = c.Timeout // or it would ask one node after another
@@ -29,21 +30,38 @@ func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where stri
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	reply, err := rdb.Do(ctx, "hello").Result()
-	switch mode := modeOf(reply); {
+	switch mode := Mode(field(reply, "mode")); {
 	case c.Cluster && err != nil && strings.Contains(err.Error(), "cluster support disabled"):
-		return sortError(where + " is no cluster: leave --cluster out")
+		return "", sortError(where + " is no cluster: leave --cluster out")
 	case c.SentinelMaster != "" && err != nil && strings.Contains(err.Error(), "unknown command 'sentinel'"):
-		return sortError("no server at " + where + " is a Sentinel: leave --sentinel-master out")
+		return "", sortError("no server at " + where + " is a Sentinel: leave --sentinel-master out")
 	case err != nil && !refused(err):
-		return err
+		return "", err
 	case c.Cluster || c.SentinelMaster != "":
-		return nil
+		return "", nil
 	case mode == ClusterMode:
-		return sortError(where + " is a node of a cluster, so it has a part of the locks only: use --cluster")
+		return "", sortError(where + " is a node of a cluster, so it has a part of the locks only: use --cluster")
 	case mode == SentinelMode:
-		return sortError(where + " is a Sentinel, which has no locks: use --sentinel-master")
+		return "", sortError(where + " is a Sentinel, which has no locks: use --sentinel-master")
+	case field(reply, "role") == "replica":
+		return replica(ctx, rdb, where)
 	}
-	return nil
+	return "", nil
+}
+
+// replica returns what to say of a replica.
+func replica(ctx context.Context, rdb redis.UniversalClient, where string) (note string, err error) {
+	note = where + " is a replica: what is shown may be behind its master"
+	role, err := rdb.Do(ctx, "role").Slice()
+	switch {
+	case err != nil && refused(err):
+		return note + ", and whether it has lost it this user may not ask (+role)", nil
+	case err != nil:
+		return "", err
+	case len(role) > 3 && role[0] == "slave" && role[3] != "connected":
+		return "", sortError(where + " is a replica that has lost its master, so it does not know who holds what: ask the master")
+	}
+	return note, nil
 }
 
 // sortError is an ErrConfig that says which deployment it is, and what to do.
@@ -55,21 +73,21 @@ func (e sortError) Error() string { return string(e) }
 // Is makes it an ErrConfig.
 func (sortError) Is(target error) bool { return target == ErrConfig }
 
-// modeOf returns the mode in a reply to HELLO, which is a map, or a list in the older protocol.
-func modeOf(reply any) Mode {
-	var mode any
+// field returns a field of a reply to HELLO, which is a map, or a list in the older protocol.
+func field(reply any, name string) string {
+	var value any
 	switch reply := reply.(type) {
 	case map[any]any:
-		mode = reply["mode"]
+		value = reply[name]
 	case []any:
 		for i := 0; i+1 < len(reply); i += 2 {
-			if reply[i] == "mode" {
-				mode = reply[i+1]
+			if reply[i] == name {
+				value = reply[i+1]
 			}
 		}
 	}
-	text, _ := mode.(string)
-	return Mode(text)
+	text, _ := value.(string)
+	return text
 }
 
 // refused reports whether a server has answered, and let the user in, but did not like the command.

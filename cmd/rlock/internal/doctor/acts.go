@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/observe"
 )
 
 // patience is how long an act waits for what should come by a message. Waiters poll each minute, so a poll is not taken for one.
@@ -25,7 +26,7 @@ var acts = []act{
 	{name: "expiry", kind: "lock", works: "a lock that nobody renewed was free at the end of its lease", run: expires},
 	{name: "inspect", kind: "inspect", works: "Redis says who holds a lock", run: inspects},
 	{name: "fenced", kind: "fenced", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
-		return s.fences(ctx, s.one.NewFencedLock(s.name), s.two.NewFencedLock(s.name))
+		return s.fences(ctx, s.one.NewLock(s.name, rlock.Fenced()), s.two.NewLock(s.name, rlock.Fenced()))
 	}},
 	{name: "fair", kind: "fair", works: exclusive, run: func(ctx context.Context, s *scene) error {
 		return s.excludes(ctx, s.one.NewFairLock(s.name), s.two.NewFairLock(s.name))
@@ -35,10 +36,10 @@ var acts = []act{
 	}},
 	{name: "read", kind: "read", works: "two readers shared it, and a message gave it to the next writer", run: shares},
 	{name: "write", kind: "write", works: exclusive, run: func(ctx context.Context, s *scene) error {
-		return s.excludes(ctx, s.one.NewRWLock(s.name).WriteLock(), s.two.NewRWLock(s.name).WriteLock())
+		return s.excludes(ctx, s.one.NewRWLock(s.name).Writer(), s.two.NewRWLock(s.name).Writer())
 	}},
 	{name: "fenced write", kind: "fenced write", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
-		return s.fences(ctx, s.one.NewRWLock(s.name, rlock.Fenced()).WriteLock(), s.two.NewRWLock(s.name, rlock.Fenced()).WriteLock())
+		return s.fences(ctx, s.one.NewRWLock(s.name, rlock.Fenced()).Writer(), s.two.NewRWLock(s.name, rlock.Fenced()).Writer())
 	}},
 	{name: "spin", kind: "spin", works: "one client alone held it", run: func(ctx context.Context, s *scene) error {
 		return s.refuses(ctx, s.one.NewSpinLock(s.name), s.two.NewSpinLock(s.name))
@@ -46,13 +47,10 @@ var acts = []act{
 	{name: "semaphore", kind: "semaphore", works: counted, run: func(ctx context.Context, s *scene) error {
 		return s.counts(ctx, s.one.NewSemaphore(s.name, rlock.Total(1)), s.two.NewSemaphore(s.name, rlock.Total(1)))
 	}},
-	{name: "plain semaphore", kind: "plain semaphore", works: counted, run: func(ctx context.Context, s *scene) error {
-		return s.counts(ctx, s.one.NewPlainSemaphore(s.name, rlock.Total(1)), s.two.NewPlainSemaphore(s.name, rlock.Total(1)))
-	}},
+	{name: "plain semaphore", kind: "plain semaphore", works: counted, run: signals},
 	{name: "count-down latch", kind: "count-down latch", works: "a message woke the caller that waited for it", run: opens},
 	{
 		name: "sharded pub/sub", works: exclusive,
-		opts:    func(Options) rlock.Option { return rlock.WithShardedPubSub(rlock.ShardedOn) },
 		applies: func(d *deployment) bool { return d.cluster && d.hasSharded() },
 		run: func(ctx context.Context, s *scene) error {
 			return s.excludes(ctx, s.one.NewLock(s.name), s.two.NewLock(s.name))
@@ -74,18 +72,16 @@ const (
 )
 
 // heard is told how an acquisition of the second client went.
-type heard struct{ remote atomic.Bool }
+type heard struct {
+	observe.Base
 
-// AcquireStart implements [rlock.Observer].
-func (*heard) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context { return ctx }
-
-// AcquireEnd implements [rlock.Observer].
-func (h *heard) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
-	h.remote.Store(d.HandOver == rlock.HandOverRemote)
+	remote atomic.Bool
 }
 
-// HoldEnd implements [rlock.Observer].
-func (*heard) HoldEnd(context.Context, rlock.HoldEndData) {}
+// AcquireEnd implements [observe.Observer].
+func (h *heard) AcquireEnd(_ context.Context, d observe.AcquireEnd) {
+	h.remote.Store(d.Via == observe.ViaRemote)
+}
 
 // taker is what has holds of its own: locks and semaphores.
 type taker interface {
@@ -303,18 +299,41 @@ func (s *scene) fences(ctx context.Context, one, two taker) error {
 
 func shares(ctx context.Context, s *scene) error {
 	one, two := s.one.NewRWLock(s.name), s.two.NewRWLock(s.name)
-	first, err := one.ReadLock().Acquire(ctx, rlock.Wait(patience))
+	first, err := one.Reader().Acquire(ctx, rlock.Wait(patience))
 	if err != nil {
 		return err
 	}
-	second, err := two.ReadLock().Acquire(ctx, rlock.Wait(patience))
+	second, err := two.Reader().Acquire(ctx, rlock.Wait(patience))
 	if err != nil {
 		return errors.Join(err, first.Unlock(ctx))
 	}
-	if err := errors.Join(refused(ctx, two.WriteLock()), second.Unlock(ctx), first.Unlock(ctx)); err != nil {
+	if err := errors.Join(refused(ctx, two.Writer()), second.Unlock(ctx), first.Unlock(ctx)); err != nil {
 		return err
 	}
-	return s.handsOver(ctx, one.ReadLock(), two.WriteLock(), s.heard.remote.Load)
+	return s.handsOver(ctx, one.Reader(), two.Writer(), s.heard.remote.Load)
+}
+
+// signals has one client take the permit of a plain semaphore, and the other one wait until it is released.
+func signals(ctx context.Context, s *scene) error {
+	one, two := s.one.NewPlainSemaphore(s.name, rlock.Total(1)), s.two.NewPlainSemaphore(s.name, rlock.Total(1))
+	release := func(ctx context.Context) error { return one.Release(ctx, 1) }
+	return s.wakes(ctx, func(ctx context.Context) (func(context.Context) error, error) {
+		if err := one.Acquire(ctx, rlock.Wait(patience)); err != nil {
+			return nil, err
+		}
+		switch got, err := two.TryAcquire(ctx); {
+		case err != nil:
+			return nil, errors.Join(err, release(ctx))
+		case got:
+			return nil, errors.New("two clients held it at the same time")
+		}
+		return release, nil
+	}, func(ctx context.Context) error {
+		if err := two.Acquire(ctx, rlock.Wait(patience)); err != nil {
+			return err
+		}
+		return two.Release(ctx, 1)
+	}, func() bool { return true })
 }
 
 func opens(ctx context.Context, s *scene) error {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -108,7 +109,7 @@ var checks = []check{
 		examine: persistence,
 	},
 	{
-		Check: Check{"sharded", 22, "servers or clients of a cluster that do not agree about sharded pub/sub", redissonPage},
+		Check: Check{"sharded", 22, "servers of a cluster without sharded pub/sub, or clients that do not agree about it", redissonPage},
 		fine:  "All masters have sharded pub/sub.", applies: (*deployment).isCluster, examine: sharded,
 	},
 	{
@@ -121,61 +122,40 @@ var checks = []check{
 	},
 }
 
-// run examines, and completes the findings.
-func (c *check) run(ctx context.Context, d *deployment) []Finding {
+// run examines, and tells of the findings, those of a try as they come.
+func (c *check) run(ctx context.Context, d *deployment) (all []Finding) {
+	d.tell = func(f Finding) {
+		f.Check, f.Code, f.Page = c.ID, c.Code, cmp.Or(f.Page, c.Page)
+		all = append(all, f)
+		if d.opts.Found != nil {
+			d.opts.Found(f)
+		}
+	}
 	found := d.merged(c.examine(ctx, d))
-	if len(found) == 0 {
+	if len(found)+len(all) == 0 {
 		found = []Finding{{Level: OK, Text: c.fine}}
 	}
-	for i := range found {
-		f := &found[i]
-		f.Check, f.Code = c.ID, c.Code
-		if f.Page == "" {
-			f.Page = c.Page
-		}
-	}
-	return found
-}
-
-// merged joins findings that are the same for all nodes of a cluster, or for all of its masters, into one.
-func (d *deployment) merged(all []Finding) []Finding {
-	for _, group := range [][]*node{d.nodes, d.masters()} {
-		if len(group) < 2 {
-			continue
-		}
-		for _, text := range texts(all) {
-			if has := having(all, text); len(has) == len(group) && !slices.ContainsFunc(group, func(n *node) bool { return !has[n.addr] }) {
-				all = joined(all, text)
-			}
+	if context.Cause(ctx) == nil { // otherwise the commands failed for that reason, so they say nothing about Redis
+		for _, f := range found {
+			d.tell(f)
 		}
 	}
 	return all
 }
 
-// texts returns the texts of findings.
-func texts(all []Finding) (texts []string) {
+// merged joins findings that are the same for all nodes of a cluster, or for all of its masters, into one.
+func (d *deployment) merged(all []Finding) (kept []Finding) {
 	for _, f := range all {
-		texts = append(texts, f.Text)
-	}
-	return texts
-}
-
-// having returns the nodes of which a text is said.
-func having(all []Finding, text string) map[string]bool {
-	nodes := make(map[string]bool)
-	for _, f := range all {
-		if f.Text == text && f.Node != "" {
-			nodes[f.Node] = true
+		said := make(map[string]bool)
+		for _, other := range all {
+			if other.Text == f.Text && other.Node != "" {
+				said[other.Node] = true
+			}
 		}
-	}
-	return nodes
-}
-
-// joined keeps the first finding with a text, and lets it be about all nodes.
-func joined(all []Finding, text string) (kept []Finding) {
-	for _, f := range all {
-		if f.Text == text {
-			f.Node = ""
+		for _, group := range [][]*node{d.nodes, d.masters()} {
+			if len(group) > 1 && len(said) == len(group) && !slices.ContainsFunc(group, func(n *node) bool { return !said[n.addr] }) {
+				f.Node = ""
+			}
 		}
 		if !slices.Contains(kept, f) {
 			kept = append(kept, f)

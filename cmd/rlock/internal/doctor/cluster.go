@@ -52,30 +52,22 @@ func moving(nodes string) (n int) {
 	return n
 }
 
-// sharded asks each master the question by which rlock's clients decide whether to use sharded pub/sub. Each client asks one node, so
-// servers that differ make clients that differ.
+// sharded looks whether the masters have sharded pub/sub, as clients without WithClassicPubSub expect.
 func sharded(ctx context.Context, d *deployment) (all []Finding) {
-	var with, without []string
+	var without []string
 	for _, n := range d.masters() {
 		err := n.rdb.Do(ctx, "pubsub", "shardnumsub", "0").Err()
 		switch reply := redis.Error(nil); {
 		case err == nil:
-			with = append(with, n.addr)
-		case asRedis(err, &reply):
+		case asRedis(err, &reply) && !redis.HasErrorPrefix(err, "NOPERM"):
 			without = append(without, n.addr)
 		default:
 			all = append(all, found(n, Unknown, "Whether there is sharded pub/sub: %s.", why(err)))
 		}
 	}
-	switch {
-	case len(with) > 0 && len(without) > 0:
-		all = append(all, found(nil, Problem,
-			"%s have sharded pub/sub, and %s do not, or not for this user: clients do not agree where to listen, and some are not woken. Upgrade all servers, and grant the same on all, or use WithShardedPubSub(ShardedOff) in all clients.",
-			strings.Join(with, ", "), strings.Join(without, ", ")))
-	case len(without) > 0:
-		all = append(all, found(nil, Note,
-			"No master has sharded pub/sub for this user: each release goes to all nodes, and wakes all waiters. Upgrade to Redis 7, and grant +pubsub|shardnumsub.").
-			at(serversPage))
+	if len(without) > 0 {
+		all = append(all, found(nil, Problem, "%s have no sharded pub/sub: upgrade to Redis 7, or use WithClassicPubSub in all clients.",
+			strings.Join(without, ", ")).at(serversPage))
 	}
 	return append(all, listeners(ctx, d)...)
 }
@@ -124,7 +116,7 @@ func listeners(ctx context.Context, d *deployment) (all []Finding) {
 	}
 	if shared != "" {
 		all = append(all, found(nil, Problem,
-			"%.80q has listeners on sharded channels and on others: these clients do not wake one another. Set the same mode in all of them: WithShardedPubSub, or shardedSubscriptionMode in Java.",
+			"%.80q has listeners on sharded channels and on others: these clients do not wake one another. Have all of them use the same: WithClassicPubSub, or shardedSubscriptionMode in Java.",
 			shared))
 	}
 	return all

@@ -20,6 +20,7 @@ type deployment struct {
 	limits  limits
 	rdb     redis.UniversalClient
 	chosen  bool // the options name kinds
+	tell    func(Finding)
 	cluster bool
 	nodes   []*node // that replied, masters first
 	silent  []*node // that did not

@@ -51,8 +51,8 @@ type Options struct {
 	Prefix string
 	// Lease is the shortest lease in use. Zero means 30 s, the default of [rlock.WithWatchdogTimeout].
 	Lease time.Duration
-	// Acks is how many replicas acquisitions wait for, or [rlock.AllReplicas]: see [rlock.WithReplicaAcks].
-	Acks int
+	// Acks is how many replicas acquisitions wait for: see [rlock.WithReplicaAcks].
+	Acks rlock.Replicas
 	// Kinds are what must work for the user: see [Kinds]. None means locks. Rights that other kinds need are a note.
 	Kinds []string
 	// User is the user of the services, if it is not the one that asks. That takes the right to use ACL DRYRUN, which Redis has since 7.0.
@@ -66,6 +66,10 @@ type Options struct {
 	Timeout time.Duration
 	// Strict makes warnings count for [Report.ExitCode].
 	Strict bool
+
+	// Found is told each finding as it is known, and Trying which act of a try begins, by its number and name. Both may be nil.
+	Found  func(Finding)
+	Trying func(n, of int, name string)
 
 	limits limits   // for tests; zero means usual
 	only   []string // for tests: the acts of a try; nil means all
@@ -130,7 +134,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, opts Options) (Repo
 			continue
 		}
 		found := c.run(ctx, d)
-		if err := context.Cause(ctx); err != nil { // the commands failed for that reason, so they say nothing about Redis
+		if err := context.Cause(ctx); err != nil {
 			return report, err
 		}
 		report.Findings = append(report.Findings, found...)

@@ -18,7 +18,7 @@ func TestTokens(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locks.Close() })
 	for i := range 30 {
-		lock := locks.NewFencedLock(fmt.Sprintf("order:%d", i))
+		lock := locks.NewLock(fmt.Sprintf("order:%d", i), rlock.Fenced())
 		require.NoError(t, lock.Do(t.Context(), nothing))
 	}
 	few := usual
@@ -55,7 +55,7 @@ func TestLeases(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = locks.Close() })
 	require.NoError(t, locks.NewLock("held").Lock(t.Context()))
-	require.NoError(t, locks.NewRWLock("read").ReadLock().Lock(t.Context()))
+	require.NoError(t, locks.NewRWLock("read").Reader().Lock(t.Context()))
 	require.NoError(t, admin.HSet(t.Context(), "app:data", "mode", "dark", "name", "x").Err())
 	_, of := examine(t, admin, Options{}, "leases")
 	requireOnly(t, of, OK, "")

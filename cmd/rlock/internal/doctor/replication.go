@@ -59,29 +59,29 @@ func acks(ctx context.Context, d *deployment) (all []Finding) {
 	if d.opts.Acks == 0 {
 		if d.most() > 0 {
 			return []Finding{found(nil, Note,
-				"The services do not wait for replicas: a failover may lose a lock that was just acquired. WithReplicaAcks(AllReplicas, …) waits for those that are connected.")}
+				"The services do not wait for replicas: a failover may lose a lock that was just acquired. WithReplicaAcks(AllReplicas) waits for those that are connected.")}
 		}
 		return []Finding{found(nil, OK, "The services do not wait for replicas.")}
 	}
 	for _, n := range d.masters() {
-		wanted := d.opts.Acks
-		if wanted == rlock.AllReplicas {
+		wanted, every := int(d.opts.Acks), d.opts.Acks == rlock.AllReplicas
+		if every {
 			wanted = n.online()
 		}
 		if wanted == 0 && n.infoErr == nil {
-			all = append(all, found(n, Note, "No replica is connected, so acquisitions WithReplicaAcks(AllReplicas) wait for none."))
+			all = append(all, found(n, Note, "No replica is connected, so acquisitions with AllReplicas wait for none."))
 			continue
 		}
 		// Client.Wait has a timeout of its own, because that of the client may be shorter than ackTime.
 		have, err := n.rdb.Wait(ctx, wanted, ackTime).Result()
 		var reply redis.Error
 		switch {
-		case d.opts.Acks == rlock.AllReplicas && n.infoErr != nil && denied(n.infoErr):
+		case every && n.infoErr != nil && denied(n.infoErr):
 			all = append(all, found(n, Problem,
-				"The user may not ask for INFO replication, so every acquisition WithReplicaAcks(AllReplicas) fails: grant +info (%s).", why(n.infoErr)).at(rightsPage))
-		case err == nil && d.opts.Acks == rlock.AllReplicas && have < int64(wanted):
+				"The user may not ask for INFO replication, so every acquisition with AllReplicas fails: grant +info (%s).", why(n.infoErr)).at(rightsPage))
+		case err == nil && every && have < int64(wanted):
 			all = append(all, found(n, Warning,
-				"%d of the %d replicas that are connected acknowledged in %v. Acquisitions go on without the others, but fail (ErrNotReplicated) if none does. Look at their logs.",
+				"%d of the %d replicas that are connected acknowledged in %v. Acquisitions with AllReplicas fail (ErrNotReplicated) until all do. Look at their logs.",
 				have, wanted, ackTime))
 		case err == nil && have < int64(wanted):
 			all = append(all, found(n, Problem,

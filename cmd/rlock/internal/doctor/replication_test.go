@@ -30,7 +30,7 @@ func TestReplicationUnderSentinel(t *testing.T) {
 	requireOnly(t, of, OK, "")
 	require.Equal(t, 19, r.ExitCode(), "demotion is a warning")
 	_, of = examine(t, rdb, Options{}, "acks")
-	requireOnly(t, of, Note, "WithReplicaAcks(AllReplicas, …) waits for those that are connected")
+	requireOnly(t, of, Note, "WithReplicaAcks(AllReplicas) waits for those that are connected")
 	_, of = examine(t, rdb, Options{Acks: rlock.AllReplicas}, "acks")
 	requireOnly(t, of, OK, "")
 	r, of = examine(t, rdb, Options{Acks: 3}, "acks")

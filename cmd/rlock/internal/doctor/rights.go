@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,17 +31,20 @@ func (d *deployment) rightsAt(ctx context.Context, n *node) (all []Finding) {
 	if err != nil {
 		return []Finding{found(n, Unknown, "The rights of the user: %s.", why(err))}
 	}
-	hard, soft := d.judge(lacking)
-	again := "Grant it on every node."
-	if hidden, quiet := d.judge(unknown); t.dry && len(hidden)+len(quiet) > 0 {
-		again = "Grant it on every node, and check again: only then does Redis say which keys and channels are open."
+	again := "Grant it on every node"
+	if t.dry && len(d.judge(unknown)) > 0 {
+		again += ", and check again, because only then does Redis say which keys and channels are open"
 	}
-	if len(hard) > 0 {
-		all = append(all, found(n, Problem, "%s lacks %s, without which these fail: %s. %s", t.name(), d.list(hard), strings.Join(d.opts.Kinds, ", "), again))
+	if hard := d.judge(lacking); len(hard) > 0 {
+		all = append(all, found(n, Problem, "%s lacks %s, without which these fail: %s. %s: %s", t.name(), d.list(hard),
+			strings.Join(d.opts.Kinds, ", "), again, d.grants(t.user, d.opts.Kinds...)))
 	}
-	if len(soft) > 0 {
-		all = append(all, found(n, Warning,
-			"%s lacks %s: locks work, but waiters find a release late, by polling, or are all woken at once. %s", t.name(), d.list(soft), again))
+	if kinds := strings.Join(d.opts.Kinds, ", "); d.chosen && len(d.judge(lacking)) == 0 {
+		text := t.name() + " has all rights that %s needs"
+		if !t.dry {
+			text = "The rights that %s needs"
+		}
+		all = append(all, found(n, OK, text+": %s", kinds, d.grants(t.user, d.opts.Kinds...)))
 	}
 	if others := d.others(lacking); len(others) > 0 {
 		all = append(all, found(n, Note, "%s cannot use %s. If the services do, say so to this check, and grant what it then names.",
@@ -92,9 +96,9 @@ func every() (rules []string) {
 	return rules
 }
 
-// needed returns the rows that must hold.
-func (d *deployment) needed() (names []string) {
-	for _, kind := range d.opts.Kinds {
+// needed returns the rows that must hold for some kinds.
+func (d *deployment) needed(kinds []string) (names []string) {
+	for _, kind := range kinds {
 		of, _ := rowsOf(kind)
 		names = append(names, of...)
 	}
@@ -102,7 +106,7 @@ func (d *deployment) needed() (names []string) {
 	case d.opts.Acks > 0:
 		names = append(names, "WithReplicaAcks")
 	case d.opts.Acks == rlock.AllReplicas:
-		names = append(names, "WithReplicaAcks(AllReplicas)")
+		names = append(names, "AllReplicas")
 	}
 	if d.cluster {
 		names = append(names, "a Cluster")
@@ -132,30 +136,27 @@ func (d *deployment) needs(r row) []string {
 	})
 }
 
-// judge divides the lacking rules that the services need into those without which something fails, and those without which waiting is
-// slow.
-func (d *deployment) judge(lacking []string) (hard, soft []string) {
-	for _, name := range d.needed() {
-		r := rowNamed(name)
-		for _, rule := range d.needs(r) {
-			switch {
-			case !slices.Contains(lacking, rule):
-			case !r.soft(rule):
-				hard = append(hard, rule)
-			default:
-				soft = append(soft, rule)
+// judge returns the lacking rules that the services need.
+func (d *deployment) judge(lacking []string) (rules []string) {
+	return slices.DeleteFunc(unique(d.allNeeded(d.opts.Kinds)), func(rule string) bool { return !slices.Contains(lacking, rule) })
+}
+
+// allNeeded returns the rules that some kinds need, in the order of the rows.
+func (d *deployment) allNeeded(kinds []string) (rules []string) {
+	for _, name := range d.needed(kinds) {
+		for _, rule := range d.needs(rowNamed(name)) {
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
 			}
 		}
 	}
-	hard = unique(hard)
-	soft = slices.DeleteFunc(unique(soft), func(rule string) bool { return slices.Contains(hard, rule) })
-	return hard, soft
+	return rules
 }
 
-// soft reports whether locks work without a rule, as SECURITY.md says: everything about channels, and the line.
-func (r row) soft(rule string) bool {
-	return rule[0] == '&' || strings.Contains(rule, "subscribe") || strings.HasPrefix(rule, "+pubsub|") || r.name == "sharded pub/sub" ||
-		rule == "+publish" || rule == "+spublish" || rule == "+ping" || rule == "+command" || r.line && strings.HasPrefix(rule, "+z")
+// grants returns the command that grants a user all that some kinds need, with the prefix of the services.
+func (d *deployment) grants(user string, kinds ...string) string {
+	rules := strings.Join(d.allNeeded(kinds), " ")
+	return "ACL SETUSER " + cmp.Or(user, "NAME") + " " + strings.ReplaceAll(rules, "app:*", d.opts.Prefix+"*")
 }
 
 // others returns the kinds that the services need not, and that the user could not use, as far as is known.

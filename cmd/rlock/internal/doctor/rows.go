@@ -3,10 +3,7 @@ package doctor
 import "slices"
 
 // row is a row of the table of rights in SECURITY.md, for locks under app:.
-type row struct {
-	name, rules string
-	line        bool // its commands on sorted sets are for the line, without which locks work too
-}
+type row struct{ name, rules string }
 
 // rows are those that concern the servers with the locks, and go-redis.
 var rows = []row{
@@ -17,11 +14,11 @@ var rows = []row{
 	},
 	{name: "every kind but spin", rules: "+subscribe +unsubscribe +ping +publish"},
 	{
-		name: "plain", line: true,
+		name:  "plain",
 		rules: "&redisson_lock__channel:{app:* +hsetnx +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore +pubsub|numsub",
 	},
 	{
-		name: "fenced", line: true,
+		name: "fenced",
 		rules: "&redisson_lock__channel:{app:* ~redisson_lock_token:{app:* +hsetnx +get +set +incr +zadd +zcount +zrange +zrank +zrem " +
 			"+zrevrangebyscore +zscore +pubsub|numsub",
 	},
@@ -32,7 +29,7 @@ var rows = []row{
 	},
 	{name: "fenced fair, in addition to fair", rules: "~redisson_lock_token:{app:* +get +set +incr"},
 	{
-		name: "read-write", line: true,
+		name: "read-write",
 		rules: "&redisson_rwlock:{app:* ~{app:* +hget +hscan +hsetnx +set +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore " +
 			"+pubsub|numsub",
 	},
@@ -44,18 +41,17 @@ var rows = []row{
 	},
 	{
 		name: "a semaphore, by itself",
-		rules: "~app:* ~{app:* ~redisson_unlock_latch:{app:* &redisson_sc:{app:* +evalsha +eval +exists +get +set +incrby +decrby +del " +
-			"+hget +hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem " +
-			"+zrevrangebyscore +zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
+		rules: "~app:* ~{app:* ~redisson_unlock_latch:{app:* ~rlock:{app:* &redisson_sc:{app:* &rlock:{app:* +evalsha +eval +exists +get +set " +
+			"+incrby +decrby +del +hget +hset +hlen +hgetall +hdel +pexpire +pttl +time +zadd +zcard +zcount +zrange +zrangebyscore " +
+			"+zrank +zrem +zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
 	},
 	{
 		name: "a plain semaphore, by itself",
 		rules: "~app:* ~{app:* ~redisson_unlock_latch:{app:* &redisson_sc:{app:* +evalsha +eval +exists +get +set +incrby +decrby +del " +
-			"+hget +hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +zadd +zcard +zcount +zrange +zrank +zrem +zrevrangebyscore " +
-			"+zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
+			"+hget +hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +zcard +zcount +subscribe +unsubscribe +ping +publish",
 	},
 	{name: "WithReplicaAcks", rules: "+wait"},
-	{name: "WithReplicaAcks(AllReplicas)", rules: "+wait +info"},
+	{name: "AllReplicas", rules: "+wait +info"},
 	{name: "Lock.Inspect, in addition to the kind", rules: "+hget +hscan +hmget +type"},
 	{name: "a Cluster", rules: "+cluster|slots +command +asking"},
 	{

@@ -1,15 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -63,20 +62,22 @@ type scene struct {
 }
 
 // try plays all acts, and then removes what they have made, also if ctx ends.
-func try(ctx context.Context, d *deployment) (all []Finding) {
+func try(ctx context.Context, d *deployment) []Finding {
 	s := &stage{d: d, prefix: tryPrefix + rand.Text() + ":"}
-	defer func() { all = append(all, s.remove(context.WithoutCancel(ctx))) }()
-	for _, a := range acts {
-		if !d.plays(a) {
-			continue
+	play := slices.DeleteFunc(slices.Clone(acts), func(a act) bool { return !d.plays(a) })
+	for i, a := range play {
+		if d.opts.Trying != nil {
+			d.opts.Trying(i+1, len(play), a.name)
 		}
 		err := s.play(ctx, a)
 		if ctx.Err() != nil {
-			return all
+			s.remove(context.WithoutCancel(ctx))
+			return nil
 		}
-		all = append(all, s.finding(ctx, a, err))
+		d.tell(s.finding(a, err))
 	}
-	return all
+	d.tell(s.remove(ctx))
+	return nil
 }
 
 // plays reports whether an act is of use: the services may use its kind, and this sort of deployment has it.
@@ -90,7 +91,7 @@ func (s *stage) play(ctx context.Context, a act) error {
 	sc := &scene{stage: s, name: s.prefix + strings.ReplaceAll(a.name, " ", "-")}
 	for _, client := range []**rlock.Client{&sc.one, &sc.two} {
 		opts := []rlock.Option{
-			rlock.WithKeyPrefix(s.d.opts.Prefix), rlock.WithCommandTimeout(s.d.opts.timeout()), rlock.WithPollInterval(time.Minute),
+			rlock.WithKeyPrefix(s.d.opts.Prefix), rlock.WithCommandTimeout(s.d.opts.timeout()),
 			rlock.WithLogger(slog.New(slog.DiscardHandler)),
 		}
 		if client == &sc.two {
@@ -122,19 +123,19 @@ func (s *stage) note(name string, clients ...*rlock.Client) {
 }
 
 // finding says how an act went.
-func (s *stage) finding(ctx context.Context, a act, err error) Finding {
+func (s *stage) finding(a act, err error) Finding {
 	var worse *degradedError
 	switch {
 	case err == nil:
 		return found(nil, OK, "%s: %s.", a.name, a.works)
 	case errors.As(err, &worse):
-		return found(nil, Warning, "%s: degraded: %s. %s", a.name, worse.text, s.remedy(ctx, a, err))
+		return found(nil, Warning, "%s: degraded: %s. %s", a.name, worse.text, s.remedy(a, err))
 	}
 	level := Problem
 	if a.kind != "" && !slices.Contains(s.d.opts.Kinds, a.kind) && isDenied(err) || a.name == replicated && s.d.opts.Acks == 0 {
 		level = Note // as the rights of other kinds, and replicas, are for the other checks
 	}
-	return found(nil, level, "%s: fails: %s. %s", a.name, reason(err), s.remedy(ctx, a, err))
+	return found(nil, level, "%s: fails: %s. %s", a.name, reason(err), s.remedy(a, err))
 }
 
 // reason returns the text of an error of a call, without the name of the lock.
@@ -146,24 +147,21 @@ func reason(err error) string {
 }
 
 // remedy says what to do about an error of an act.
-func (s *stage) remedy(ctx context.Context, a act, err error) string {
+func (s *stage) remedy(a act, err error) string {
 	var f *fault.Error
 	var worse *degradedError
-	lost := errors.As(err, &worse)
-	if lost || isDenied(err) {
-		if rules := s.lacking(ctx, a); len(rules) > 0 {
-			return fmt.Sprintf("Grant %s on every node.", s.d.list(rules))
-		}
-	}
 	switch {
 	case errors.Is(err, errTogether):
-		return "This server, or a proxy before it, divides the keys among several. Use WithRenewalBatchSize(1), or a client for clusters."
+		return "This server, or a proxy before it, divides the keys among several. Use a client for clusters."
+	case isDenied(err) && a.name == replicated:
+		return "Grant +wait on every node."
+	case isDenied(err):
+		return "Grant what it needs, on every node: " + s.d.grants("", cmp.Or(a.kind, "lock"))
 	case a.name == replicated:
 		return "Without WithReplicaAcks, a failover may lose a lock that was just acquired."
-	case lost:
-		return "Look for a proxy, or a server, that does not pass pub/sub on."
-	case isDenied(err):
-		return "Grant what SECURITY.md lists for it."
+	case errors.As(err, &worse):
+		return "Look for a missing right to subscribe and to publish, or for a proxy or a server that does not pass pub/sub on. It takes: " +
+			s.d.grants("", cmp.Or(a.kind, "lock"))
 	case errors.As(err, &f) && (f.Code == "MOVED" || f.Code == "CLUSTERDOWN" || f.Code == "CROSSSLOT"):
 		return "Check again with --cluster."
 	case strings.Contains(err.Error(), "not allowed from script"):
@@ -178,54 +176,6 @@ func (s *stage) remedy(ctx context.Context, a act, err error) string {
 func isDenied(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Denied()
-}
-
-// lacking returns the rights that an act needs and the user lacks. It tries the commands, on a key that is removed later.
-func (s *stage) lacking(ctx context.Context, a act) []string {
-	kind := a.kind
-	if kind == "" {
-		kind = "lock"
-	}
-	names, _ := rowsOf(kind)
-	if a.name == replicated {
-		names = []string{"WithReplicaAcks"}
-	}
-	if s.d.cluster && s.d.hasSharded() {
-		names = append(slices.Clone(names), "sharded pub/sub")
-	}
-	var rules []string
-	for _, name := range names {
-		rules = append(rules, s.d.needs(rowNamed(name))...)
-	}
-	t := &trial{node: s.d.masters()[0], prefix: s.d.opts.Prefix + s.prefix, writes: true}
-	s.made = append(s.made, made{name: t.key()})
-	lacking, _, err := t.lacking(ctx, unique(rules))
-	if err != nil {
-		return nil
-	}
-	if rule := t.deaf(ctx, s.d.cluster && s.d.hasSharded()); rule != "" && slices.Contains(rules, rule) {
-		lacking = append(lacking, rule)
-	}
-	return lacking
-}
-
-// deaf returns the right that is missing to subscribe to a channel of a lock.
-func (t *trial) deaf(ctx context.Context, sharded bool) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	subscribe, rule := t.node.rdb.Subscribe, "+subscribe"
-	if sharded {
-		subscribe, rule = t.node.rdb.SSubscribe, "+ssubscribe"
-	}
-	sub := subscribe(ctx, t.channel())
-	defer func() { _ = sub.Close() }()
-	switch _, err := sub.Receive(ctx); {
-	case err == nil || !denied(err):
-		return ""
-	case strings.Contains(err.Error(), "channel"):
-		return "&redisson_lock__channel:{app:*"
-	}
-	return rule
 }
 
 // remove deletes what the acts have made, and looks whether it is gone.

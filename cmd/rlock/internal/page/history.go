@@ -1,7 +1,6 @@
 package page
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -10,13 +9,15 @@ const (
 	maxHolds = 200     // that are kept of one lock
 	allHolds = 100_000 // that are kept of all locks, and one more of each
 	maxGone  = 1000    // locks without a holder whose history is kept
-	maxMarks = 256     // holders of one lock that are told apart
+	maxSpans = 100     // times without a gap that are kept
 	// slack is how many more than maxGone there may be, so that they are not sorted with each look.
 	slack = 250
-	// maxPast is how many characters are kept of the holder of each hold.
+	// maxPast is how many characters are kept of the holder of each hold that is over.
 	maxPast = 80
 	// blind is for how long nobody need have looked until it is not known any more when something happened.
 	blind = 3 * time.Second
+	// stays is for how long a holder is one of several although Redis, which names any of them, only named others.
+	stays = 15 * time.Second
 )
 
 // recent reports whether a look came so soon after another that it is known when something happened between them. While a machine sleeps,
@@ -29,13 +30,15 @@ func soonAfter(wall, monotonic time.Duration) bool {
 	return min(wall, monotonic) > -time.Second && max(wall, monotonic) <= blind && (wall-monotonic).Abs() <= time.Second
 }
 
-// hold is a time in which a lock had the same holder, or the same number of them.
+// hold is a time in which one holder had a lock.
 type hold struct {
-	key string
+	key   string
+	named bool
+	lease lease
+	seen  time.Time // when it was seen last
 
 	Who    string `json:"who,omitempty"`
 	Mode   string `json:"mode,omitempty"`
-	Count  int    `json:"n"`
 	Start  int64  `json:"start"`
 	Before bool   `json:"before,omitempty"` // it may have begun earlier than Start
 	End    int64  `json:"end,omitempty"`    // 0 while it lasts
@@ -44,19 +47,16 @@ type hold struct {
 
 // lease is when a lease ends, by the clock of this process.
 type lease struct {
-	ref  string
-	Ends int64 `json:"ends,omitempty"` // 0 without a lease
-	Full int64 `json:"full,omitempty"` // the longest that was seen of this hold
+	Ends    int64 `json:"ends,omitempty"`    // 0 without a lease
+	Full    int64 `json:"full,omitempty"`    // the longest that was seen
+	Renewed bool  `json:"renewed,omitempty"` // it has been made longer, so it is no fixed one
 }
 
 // settle notes what remains of a lease. If it only ran down meanwhile, nothing changes: what was measured now differs by no more than
 // the time that the reply took.
-func (l *lease) settle(ref string, remaining time.Duration, at time.Time) {
-	if l.ref != ref {
-		*l = lease{ref: ref}
-	}
+func (l *lease) settle(remaining time.Duration, at time.Time) {
 	if remaining < 0 {
-		l.Ends, l.Full = 0, 0
+		*l = lease{}
 		return
 	}
 	ends := at.Add(remaining).UnixMilli()
@@ -64,77 +64,39 @@ func (l *lease) settle(ref string, remaining time.Duration, at time.Time) {
 	if off := ends - l.Ends; -tolerance <= off && off <= tolerance {
 		return
 	}
+	l.Renewed = l.Renewed || l.Ends > 0 && ends > l.Ends
 	l.Ends = ends
 	l.Full = max(l.Full, 1000*((remaining.Milliseconds()+999)/1000))
 }
 
-// mark is when a holder was seen for the first time.
-type mark struct {
-	Since  int64 `json:"since,omitempty"`
-	Before bool  `json:"before,omitempty"` // it may have been there earlier
-	lease  lease
+// spans are times in which somebody looked, each from its begin to its end.
+type spans [][2]int64
+
+// add notes a look, which goes on where the one before has ended, unless that is longer ago than the gap.
+func (s *spans) add(from, to time.Time, gap time.Duration) {
+	n := len(*s)
+	if n > 0 {
+		if since := from.UnixMilli() - (*s)[n-1][1]; since >= -1000 && since <= gap.Milliseconds() {
+			(*s)[n-1][1] = to.UnixMilli()
+			return
+		}
+	}
+	if *s = append(*s, [2]int64{from.UnixMilli(), to.UnixMilli()}); n == maxSpans {
+		*s = slices.Delete(*s, 0, 1)
+	}
 }
 
 // track is what is remembered of one lock.
 type track struct {
-	name  string
-	holds []hold
-	marks map[string]*mark // by the holder's ref
-	held  mark             // since when the row has its holder, or any holder if it has several
-	shown shown            // the holder that the row shows, or one of several
-	lease lease            // of the row
-	last  time.Time        // when it was seen last
-	here  bool             // whether the latest look saw it
-}
-
-// see notes a holder, and returns since when it is known.
-func (t *track) see(ref string, at time.Time, before bool) *mark {
-	if m := t.marks[ref]; m != nil {
-		return m
-	}
-	m := &mark{Since: at.UnixMilli(), Before: before}
-	if len(t.marks) < maxMarks {
-		t.marks[ref] = m
-	}
-	return m
-}
-
-// keep forgets all holders but some.
-func (t *track) keep(stays func(ref string) bool) {
-	maps.DeleteFunc(t.marks, func(ref string, _ *mark) bool { return !stays(ref) })
-}
-
-// forget forgets all holders.
-func (t *track) forget() {
-	t.held, t.shown, t.lease = mark{}, shown{}, lease{}
-	clear(t.marks)
-}
-
-const (
-	// several stands for the holders of a lock that has more than one.
-	several = "several"
-	// stays is for how long a row shows one of several holders although Redis only named others: it names any of them.
-	stays = 15 * time.Second
-)
-
-// shown is a holder as a row shows it.
-type shown struct {
-	ref     string
-	who     string
-	named   bool
-	holders int // how many there were
-	mode    string
-	at      time.Time // when it was seen last
-}
-
-// oneOf returns which of several holders the row shows, given the one that Redis named now. It is the same one as before, if that may
-// still be there: the row would change with each look otherwise.
-func (t *track) oneOf(now shown) (who string, named bool) {
-	was := &t.shown
-	if was.ref == now.ref || was.holders != now.holders || was.mode != now.mode || now.at.Sub(was.at) > stays {
-		*was = now
-	}
-	return was.who, was.named
+	name    string
+	holds   []*hold   // by their begins
+	partial bool      // there were holders that the latest look did not name
+	shown   *hold     // of the holder that the row shows
+	holders int       // how many the row had then
+	lease   lease     // of the row, if it has several holders
+	looked  spans     // at this lock alone
+	last    time.Time // when it was looked at last
+	here    bool      // whether the latest look saw it
 }
 
 // histories are what is remembered of all locks.
@@ -149,38 +111,64 @@ type histories struct {
 func (h *histories) of(id, name string) *track {
 	t := h.tracks[id]
 	if t == nil {
-		t = &track{name: name, marks: make(map[string]*mark)}
+		t = &track{name: name}
 		h.tracks[id] = t
 		h.count(t, 1)
 	}
 	return t
 }
 
-// note continues the history of a lock: it has this hold now, or none if the key is empty. Last is when it was looked at before that,
-// and sharp means that this is not long ago.
-func (h *histories) note(t *track, now hold, at, last time.Time, sharp bool) {
-	now.Who = cutTo(now.Who, maxPast)
-	if n := len(t.holds); n > 0 && t.holds[n-1].End == 0 {
-		open := &t.holds[n-1]
-		if open.key == now.key {
-			open.Who = now.Who // an identity may have been read only now
-			return
-		}
-		open.End = max(open.Start, at.UnixMilli()) // the clock may have been set
-		if !sharp {
-			open.End, open.After = max(open.Start, last.UnixMilli()), true
+// find returns the latest hold of a key that lasts, or of which it is not known when it ended.
+func (t *track) find(key string) *hold {
+	for _, one := range slices.Backward(t.holds) {
+		if one.key == key && (one.End == 0 || one.After) {
+			return one
 		}
 	}
-	if now.key == "" {
-		return
+	return nil
+}
+
+// note continues the history of a lock, which has these holders now. Whole means that it has no others. Sharp means that it was
+// looked at not long ago.
+func (h *histories) note(t *track, now []hold, whole bool, at time.Time, sharp bool) {
+	several := false
+	for _, one := range t.holds {
+		if one.End != 0 {
+			continue
+		}
+		several = several || t.partial
+		if slices.ContainsFunc(now, func(n hold) bool { return n.key == one.key }) || !whole && len(now) > 0 && one.Mode == now[0].Mode && at.Sub(one.seen) <= stays {
+			continue
+		}
+		one.Who, one.End = cutTo(one.Who, maxPast), max(one.Start, at.UnixMilli()) // the clock may have been set
+		if !sharp || !whole || t.partial {
+			one.End, one.After = max(one.Start, one.seen.UnixMilli()), true
+		}
 	}
-	now.Start, now.Before = at.UnixMilli(), !sharp
+	for _, n := range now {
+		one := t.find(n.key)
+		if one == nil {
+			one = h.begin(t)
+			*one = hold{key: n.key, Start: at.UnixMilli(), Before: !sharp || several}
+		}
+		if n.named || !one.named { // or Redis has not told, or has forgotten, who it is
+			one.Who, one.named = n.Who, n.named
+		}
+		one.Mode, one.seen, one.End, one.After = n.Mode, at, 0, false
+	}
+	t.partial = !whole
+}
+
+// begin adds a hold.
+func (h *histories) begin(t *track) *hold {
 	if n := len(t.holds); n == maxHolds || n > 0 && h.total >= allHolds {
 		t.holds = slices.Delete(t.holds, 0, 1)
 		h.total--
 	}
-	t.holds = append(t.holds, now)
+	one := new(hold)
+	t.holds = append(t.holds, one)
 	h.total++
+	return one
 }
 
 // arrive and leave note whether a lock is there.
@@ -192,13 +180,13 @@ func (h *histories) arrive(t *track, at time.Time) {
 	t.last = at
 }
 
-func (h *histories) leave(t *track, at, last time.Time, sharp bool) {
+func (h *histories) leave(t *track, at time.Time, sharp bool) {
 	if t.here {
 		t.here = false
 		h.count(t, 1)
 	}
-	h.note(t, hold{}, at, last, sharp)
-	t.forget()
+	h.note(t, nil, true, at, sharp)
+	t.shown, t.lease = nil, lease{}
 }
 
 // count notes that a track is one of those that are not here, or, with -1, that it is no longer.

@@ -14,29 +14,30 @@ const (
 	maxQuery    = 1024
 )
 
-// list is a table of the rows that fit a text, or of all. All browsers that show the same share it.
+// list is a table of the rows that fit a filter, or of all. All browsers that show the same share it.
 type list struct {
-	text   string
+	filter catalog.Filter
 	state  *state
 	poller *poller
 	users  int // of a search, under the server's mutex
 }
 
-// list returns the list of a text for one more user, until leave is called. It returns nil if there are too many searches.
-func (s *Server) list(text string) (l *list, leave func()) {
-	if text == "" {
+// list returns the list of a filter for one more user, until leave is called. It returns nil if there are too many searches.
+func (s *Server) list(filter catalog.Filter) (l *list, leave func()) {
+	if filter == s.all.filter {
+		s.all.state.resume()
 		return s.all, s.all.poller.join()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l = s.searches[text]
+	l = s.searches[filter]
 	if l == nil {
 		if len(s.searches) == maxSearches {
 			return nil, nil
 		}
-		l = &list{text: text, state: newState()}
+		l = &list{filter: filter, state: newState()}
 		l.poller = newPoller(s.pace, func(ctx context.Context) { s.readExact(ctx, l) }, func(ctx context.Context) { s.read(ctx, l) })
-		s.searches[text] = l
+		s.searches[filter] = l
 	}
 	l.users++
 	end := l.poller.join()
@@ -44,7 +45,7 @@ func (s *Server) list(text string) (l *list, leave func()) {
 		end()
 		s.mu.Lock()
 		if l.users--; l.users == 0 {
-			delete(s.searches, text)
+			delete(s.searches, filter)
 		}
 		s.mu.Unlock()
 		l.poller.wait() // does nothing while there are others
@@ -53,11 +54,11 @@ func (s *Server) list(text string) (l *list, leave func()) {
 
 // readExact reads the lock that has exactly the name that is searched for. It takes a few commands, so it need not wait for its turn.
 func (s *Server) readExact(ctx context.Context, l *list) {
-	if !strings.HasPrefix(l.text, s.opts.Prefix) {
+	if f := l.filter; !strings.HasPrefix(f.Text, s.opts.Prefix) || f.Text == "" || f != (catalog.Filter{Prefix: f.Prefix, Text: f.Text}) {
 		return
 	}
 	begun := time.Now()
-	row, err := s.source.Row(ctx, l.text)
+	row, err := s.source.Row(ctx, l.filter.Text)
 	if row == nil || err != nil || ctx.Err() != nil { // the first look will say what is wrong
 		return
 	}
@@ -71,8 +72,11 @@ func (s *Server) read(ctx context.Context, l *list) {
 	goesOn, stop := s.watch(l.state, &l.state.table)
 	defer stop()
 	begun := time.Now()
+	if !s.checked(ctx, l.state, &l.state.table) {
+		return
+	}
 	k, shown, first := selection{names: make(map[string]bool)}, begun, !l.state.complete()
-	for row, err := range s.source.Find(ctx, s.opts.Prefix, l.text) {
+	for row, err := range s.source.Find(ctx, l.filter) {
 		if err != nil {
 			s.failed(ctx, l.state, &l.state.table, "list the locks", err)
 			return
@@ -93,6 +97,20 @@ func (s *Server) read(ctx context.Context, l *list) {
 	if l != s.all {
 		s.all.state.learn(seen)
 	}
+}
+
+// checked reports whether what Redis has may be shown, and notes the warning about it.
+func (s *Server) checked(ctx context.Context, in *state, of *status) bool {
+	if s.opts.Check == nil {
+		return true
+	}
+	note, err := s.opts.Check(ctx)
+	if err != nil {
+		s.failed(ctx, in, of, "check Redis", err)
+		return false
+	}
+	in.noted(note)
+	return true
 }
 
 // selection are the rows of a look that are kept: those that somebody waits for, all of them if there is room, and the first of the others.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 	"github.com/go-rlock/rlock/internal/redistest"
 )
@@ -116,12 +117,12 @@ type slowly struct {
 	looks int
 }
 
-func (s *slowly) Find(ctx context.Context, prefix, text string) iter.Seq2[catalog.Row, error] {
+func (s *slowly) Find(ctx context.Context, by catalog.Filter) iter.Seq2[catalog.Row, error] {
 	return func(yield func(catalog.Row, error) bool) {
 		s.note(1)
 		defer s.note(-1)
 		n := 0
-		for row, err := range s.fake.Find(ctx, prefix, text) {
+		for row, err := range s.fake.Find(ctx, by) {
 			if n++; n > 1 {
 				time.Sleep(time.Second / 2)
 			}
@@ -147,7 +148,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 		f := &slowly{fake: newFake()}
 		s := New(f, Options{})
 		for i := range maxSearches {
-			_, leave := s.list(fmt.Sprint("text ", i))
+			_, leave := s.list(catalog.Filter{Text: fmt.Sprint("text ", i)})
 			defer leave()
 		}
 		time.Sleep(58 * time.Second)
@@ -167,10 +168,11 @@ func TestTheFirstLookIsShownAsItComes(t *testing.T) {
 			f.set(held(fmt.Sprint("lock-", i), "one:1"))
 		}
 		s := New(f, Options{})
-		l, leave := s.list("")
+		sent := map[string]*rowView{}
+		l, leave := s.list(catalog.Filter{})
 		time.Sleep(patience + 1500*time.Millisecond)
 		synctest.Wait()
-		d, version := l.state.since(0)
+		d, version := l.state.since(0, sent)
 		require.NotNil(t, d)
 		assert.True(t, d.Part)
 		assert.Zero(t, d.Stale)
@@ -178,7 +180,7 @@ func TestTheFirstLookIsShownAsItComes(t *testing.T) {
 		assert.True(t, d.Rows[0].Before)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		d, _ = l.state.since(version)
+		d, _ = l.state.since(version, sent)
 		assert.False(t, d.Part)
 		assert.Equal(t, 20, d.Total)
 		for _, row := range d.Rows {
@@ -198,7 +200,7 @@ func TestALockThatIsNotKeptHasAHistory(t *testing.T) {
 		p.at = p.at.Add(time.Second)
 		var details *catalog.Details
 		if len(rows) > 0 {
-			details = &catalog.Details{Row: rows[0]}
+			details = &catalog.Details{Row: rows[0], HolderList: []rlock.HolderInfo{{Holder: rows[0].Holder, Client: rows[0].Client}}}
 		}
 		p.applyDetails(idOf("b"), details, p.at)
 	}

@@ -37,6 +37,9 @@ func (s *Server) watch(of *state, status *status) (goesOn func(now time.Time), s
 func (s *Server) readDetails(ctx context.Context) {
 	_, stop := s.watch(s.all.state, &s.all.state.detail)
 	defer stop()
+	if !s.checked(ctx, s.all.state, &s.all.state.detail) {
+		return
+	}
 	begun := time.Now()
 	var failure error
 	for id, name := range s.all.state.watching() {
@@ -98,8 +101,7 @@ type watched struct {
 	read    bool // there has been a look
 	found   bool
 	details lockView
-	marked  time.Time // when a look made the holders' marks last
-	status            // of this lock alone
+	status  // of this lock alone
 }
 
 // watch adds a stream that follows a lock.
@@ -121,7 +123,7 @@ func (s *state) watch(id string) (leave func()) {
 		}
 		delete(s.watched, id)
 		if t := s.histories.tracks[id]; t != nil && t.here && s.rows[id] == nil { // nobody looks at it any more
-			s.histories.leave(t, t.last, t.last, false)
+			s.histories.leave(t, t.last, false)
 		}
 	}
 }
@@ -177,21 +179,25 @@ func (s *state) applyDetails(id string, details *catalog.Details, at time.Time) 
 	if w == nil {
 		return
 	}
-	first, last := !recent(w.marked, at), w.marked
+	t := s.histories.of(id, w.name)
+	last := t.last
 	if !s.cut && s.looked.After(last) {
 		last = s.looked // a look at all of them would have seen it
 	}
-	w.marked = at
+	sharp := recent(last, at)
+	t.looked.add(at, at, blind)
 	w.good(at)
 	w.read, w.found, w.details = true, details != nil, lockView{}
-	if details != nil {
-		one := newSighting(&details.Row, at)
-		s.see(&one, last, recent(last, at))
-		w.details = s.histories.tracks[id].view(details, at, first)
-		s.histories.prune()
-	} else if t := s.histories.tracks[id]; t != nil {
-		s.histories.leave(t, at, last, !first)
+	if details == nil || details.Kind == catalog.Counter {
+		s.histories.leave(t, at, sharp)
+		t.last = at
+	} else {
+		s.histories.arrive(t, at)
 	}
+	if details != nil {
+		w.details = s.details(details, t, at, sharp)
+	}
+	s.histories.prune()
 	s.version++
 	s.wake()
 }

@@ -81,13 +81,13 @@ func (f *fake) count() int {
 	return f.looks
 }
 
-func (f *fake) Find(ctx context.Context, prefix, text string) iter.Seq2[catalog.Row, error] {
+func (f *fake) Find(ctx context.Context, by catalog.Filter) iter.Seq2[catalog.Row, error] {
 	return func(yield func(catalog.Row, error) bool) {
 		f.mu.Lock()
 		f.looks++
 		var rows []catalog.Row
 		for _, row := range f.rows {
-			if strings.HasPrefix(row.Name, prefix) && strings.Contains(row.Name, text) {
+			if strings.HasPrefix(row.Name, by.Prefix) && strings.Contains(row.Name, by.Text) && row.Waiters >= by.Waiting && (by.Kind == "" || by.Kind == row.Kind) {
 				row.Lease = f.left(row)
 				rows = append(rows, row)
 			}
@@ -139,17 +139,16 @@ func (f *fake) Show(_ context.Context, name string) (*catalog.Details, error) {
 		return nil, err
 	}
 	row.Lease = f.left(row)
-	d := &catalog.Details{Row: row}
-	if row.Kind == catalog.Semaphore {
-		d.Permits = []catalog.Permit{{ID: row.Holder, Lease: row.Lease}}
-		return d, nil
-	}
-	d.Lock = &rlock.LockInfo{Name: name, Lease: row.Lease, HolderCount: row.Holders, WaiterCount: row.Waiters}
+	d := &catalog.Details{Row: row, At: time.Now()}
 	if row.Holders > 0 {
-		d.Lock.Holders = []rlock.HolderInfo{{Holder: row.Holder, Client: row.Client, Lease: row.Lease, Identity: row.Identity, Acquisitions: 1}}
+		h := rlock.HolderInfo{Holder: row.Holder, Client: row.Client, Lease: row.Lease, Identity: row.Identity, Kept: row.Kept}
+		if row.Kind != catalog.Semaphore && !row.Kept {
+			h.Acquisitions = 1
+		}
+		d.HolderList = []rlock.HolderInfo{h}
 	}
 	for i := range row.Waiters {
-		d.Lock.Waiters = append(d.Lock.Waiters, rlock.WaiterInfo{Client: fmt.Sprint("waiter-", i)})
+		d.WaiterList = append(d.WaiterList, rlock.WaiterInfo{Client: fmt.Sprint("waiter-", i)})
 	}
 	return d, nil
 }

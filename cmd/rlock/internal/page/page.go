@@ -26,8 +26,8 @@ import (
 
 // Source is where the page reads and frees. A [catalog.Catalog] is one.
 type Source interface {
-	// Find finds what has a name with the prefix that fits a text, or any text if it is empty. The last pair has the error, if there is one.
-	Find(ctx context.Context, prefix, text string) iter.Seq2[catalog.Row, error]
+	// Find finds what fits a filter. The last pair has the error, if there is one.
+	Find(ctx context.Context, filter catalog.Filter) iter.Seq2[catalog.Row, error]
 	// Row returns what has exactly this name, or nil.
 	Row(ctx context.Context, name string) (*catalog.Row, error)
 	// Show returns all about one of them, or nil if there is no such lock.
@@ -42,6 +42,8 @@ type Options struct {
 	Prefix string
 	// Title is the title of the page. The default is rlock. Where says which Redis it is. It should have no password in it.
 	Title, Where string
+	// Check is called before each look. It returns a warning about what is read, or an error if it must not be shown.
+	Check func(ctx context.Context) (note string, err error)
 	// AllowFree lets the page free locks, if Token is not empty. Without it, the page can only read.
 	AllowFree bool
 	// Token is what a browser must know to free a lock. The page takes it from the fragment of its address: /#token=<Token>, which no
@@ -75,7 +77,7 @@ type Server struct {
 	detail *poller
 
 	mu       sync.Mutex
-	searches map[string]*list // by their texts
+	searches map[catalog.Filter]*list
 	streams  sync.WaitGroup
 	open     int
 	closed   bool
@@ -85,8 +87,8 @@ type Server struct {
 // New returns a page. Nothing is read before a browser connects.
 func New(source Source, opts Options) *Server {
 	s := &Server{
-		source: source, opts: opts, log: opts.Logger, mux: http.NewServeMux(), all: &list{state: newState()},
-		pace: newPace(), searches: make(map[string]*list), stop: make(chan struct{}),
+		source: source, opts: opts, log: opts.Logger, mux: http.NewServeMux(), all: &list{filter: catalog.Filter{Prefix: opts.Prefix}, state: newState()},
+		pace: newPace(), searches: make(map[catalog.Filter]*list), stop: make(chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

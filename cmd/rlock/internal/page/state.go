@@ -13,8 +13,6 @@ const (
 	// maxRows is how many rows are kept, and maxBytes how long they may be together, with their whole names.
 	maxRows  = 5000
 	maxBytes = 16 << 20
-	// maxTombs is how many rows that went are remembered for browsers that have not heard of it.
-	maxTombs = 4096
 )
 
 // rowView is a row as browsers get it. Rows that are equal make no traffic.
@@ -31,10 +29,9 @@ type rowView struct {
 	Kept   bool   `json:"kept,omitempty"`
 	Since  int64  `json:"since,omitempty"`
 	Before bool   `json:"before,omitempty"`
-	Ends   int64  `json:"ends,omitempty"`
-	Full   int64  `json:"full,omitempty"`
 	Token  string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
 	Free   int    `json:"free,omitempty"`
+	lease
 }
 
 // waiting says what the waiters are that are counted: calls, or processes. Processes is of how many of them the calls are, or 0 if that is
@@ -54,6 +51,8 @@ type status struct {
 	// Stale is since when it cannot, or 0: then what is shown is as it was at that time.
 	Stale int64  `json:"stale,omitempty"`
 	Why   string `json:"why,omitempty"`
+	// Note is a warning about what is read.
+	Note string `json:"note,omitempty"`
 
 	read time.Time     // when it could last
 	took time.Duration // how long that took
@@ -69,72 +68,93 @@ func (s *status) bad(at time.Time, why string) {
 	s.Stale, s.Why = s.read.UnixMilli(), why
 }
 
-type entry struct {
-	view    rowView
-	changed uint64
-}
-
-type tomb struct {
-	id      string
-	version uint64
-}
-
-// state is what has been read, and what is remembered of earlier reads. Browsers follow it by its version: what has changed since the one
-// that a browser knows can be told at any time, so nothing queues up for a slow one.
+// state is what has been read, and what is remembered of earlier reads. Browsers follow it by its version.
 type state struct {
 	mu        sync.Mutex
 	version   uint64
-	rows      map[string]*entry // by id
-	tombs     []tomb
-	forgotten uint64 // rows that went in this version or before are not remembered
-	cut       bool   // there are more rows than are kept
-	missed    bool   // some of those are waited for
-	total     int    // how many rows there are
-	ready     bool   // there has been a look, or a part of one
-	partial   bool   // the first look goes on
+	rows      map[string]*rowView // by id; a row that changes is another one
+	cut       bool                // there are more rows than are kept
+	missed    bool                // some of those are waited for
+	total     int                 // how many rows there are
+	ready     bool                // there has been a look, or a part of one
+	partial   bool                // the first look goes on
 	table     status
 	detail    status
 	looked    time.Time // when the latest good look began
+	spans     spans     // in which there were looks at all rows
 	histories histories
 	watched   map[string]*watched
 	wakes     map[chan struct{}]struct{}
-	shared    shared
 }
 
 func newState() *state {
 	return &state{
-		rows: make(map[string]*entry), watched: make(map[string]*watched), wakes: make(map[chan struct{}]struct{}),
+		rows: make(map[string]*rowView), watched: make(map[string]*watched), wakes: make(map[chan struct{}]struct{}),
 		histories: histories{tracks: make(map[string]*track)},
 	}
 }
 
+// difference is what a browser does not know yet. All means that it must forget what it knows.
+type difference struct {
+	All bool `json:"all,omitempty"`
+	// Cut means that there are more rows than are sent, which are Total. Missed means that some of those are waited for. Part means that the
+	// first look goes on.
+	Cut    bool `json:"cut,omitempty"`
+	Missed bool `json:"missed,omitempty"`
+	Part   bool `json:"part,omitempty"`
+	Total  int  `json:"total"`
+	// Unread means that nothing has been read yet, because Redis is away.
+	Unread bool       `json:"unread,omitempty"`
+	Rows   []*rowView `json:"rows"`
+	Gone   []string   `json:"gone,omitempty"`
+	status
+}
+
+// since returns what has changed since a version of which the browser has these rows, which become those that it has then, and the present
+// version. Nil rows are for one that has none. It returns nil if nothing has changed, or if there is nothing yet.
+func (s *state) since(version uint64, sent map[string]*rowView) (*difference, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version == s.version || !s.ready && s.table.Stale == 0 {
+		return nil, version
+	}
+	d := &difference{All: version == 0, Cut: s.cut, Missed: s.missed, Part: s.partial, Total: s.total, Unread: !s.ready, status: s.table, Rows: []*rowView{}}
+	for id, row := range s.rows {
+		if sent[id] != row {
+			d.Rows = append(d.Rows, row)
+			sent[id] = row
+		}
+	}
+	for id := range sent {
+		if s.rows[id] == nil {
+			d.Gone = append(d.Gone, id)
+			delete(sent, id)
+		}
+	}
+	return d, s.version
+}
+
 // sighting is what is kept of a row that was read: a view of it that knows no times yet.
 type sighting struct {
-	at    time.Time
-	name  string
-	view  rowView
-	ref   string // of the holder
-	key   string // of its hold
-	lease time.Duration
+	at     time.Time
+	name   string
+	view   rowView
+	key    string // of its hold
+	lease  time.Duration
+	permit bool
 }
 
 func newSighting(row *catalog.Row, at time.Time) sighting {
-	one := sighting{at: at, name: row.Name, ref: refOf(row.Holder), lease: row.Lease, view: rowView{
+	one := sighting{at: at, name: row.Name, lease: row.Lease, permit: row.Kind == catalog.Semaphore, view: rowView{
 		ID: idOf(row.Name), Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
 		Holders: row.Holders, Waiters: row.Waiters, waiting: waitingOf(row), Kept: row.Kept, Free: row.Free,
 	}}
-	one.key = keyOf(one.ref, row.Token, row.Holders)
+	one.key = keyOf(refOf(row.Holder), row.Token, row.Mode)
 	if row.Token > 0 {
 		one.view.Token = strconv.FormatInt(int64(row.Token), 10)
 	}
 	if row.Holders > 0 {
-		one.view.Who, one.view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
-		switch {
-		case row.Kept:
-			one.view.Who = kept(one.view.Who)
-		case row.Client == "" && row.Holder != "":
-			one.view.Who = permit(row.Holder, row.Identity)
-		}
+		one.view.Who, one.view.Named = whoOf(row.Client, row.Holder, row.Kept, row.Identity), row.Identity != nil
 	}
 	return one
 }
@@ -176,11 +196,14 @@ func (s *state) apply(seen []sighting, l look) {
 			continue
 		}
 		here[id] = true
-		t := s.histories.tracks[id]
-		unseen := s.cut && (t == nil || !t.here) // the last look may only not have read it
-		view := s.see(&seen[i], last, sharp && !unseen)
-		if e := s.rows[id]; e == nil || e.view != view {
-			s.rows[id] = &entry{view: view, changed: s.version}
+		t := s.histories.of(id, seen[i].name)
+		unseen := s.cut && !t.here // the last look may only not have read it
+		if cut {
+			t.looked.add(seen[i].at, seen[i].at, s.gap())
+		}
+		view := s.see(t, &seen[i], sharp && !unseen)
+		if e := s.rows[id]; e == nil || *e != view {
+			s.rows[id] = &view
 			changed = true
 		}
 	}
@@ -192,6 +215,9 @@ func (s *state) apply(seen []sighting, l look) {
 	s.table.good(l.ended)
 	if !l.part {
 		s.looked, s.table.took = l.begun, l.ended.Sub(l.begun)
+		if !cut {
+			s.spans.add(l.begun, l.ended, s.gap())
+		}
 	}
 	if changed {
 		s.wake()
@@ -203,19 +229,13 @@ func (s *state) apply(seen []sighting, l look) {
 // gone removes the rows that are not here any more, and reports whether there are any.
 func (s *state) gone(here map[string]bool, at time.Time, sharp bool) (some bool) {
 	for id := range s.rows {
-		if here[id] {
-			continue
+		if !here[id] {
+			some = true
+			delete(s.rows, id)
+			if t := s.histories.tracks[id]; t != nil && s.watched[id] == nil { // otherwise the look at it alone knows more
+				s.histories.leave(t, at, sharp)
+			}
 		}
-		some = true
-		delete(s.rows, id)
-		s.tombs = append(s.tombs, tomb{id, s.version})
-		if t := s.histories.tracks[id]; t != nil && s.watched[id] == nil { // otherwise the look at it alone knows more
-			s.histories.leave(t, at, s.looked, sharp)
-		}
-	}
-	if over := len(s.tombs) - maxTombs; over > 0 {
-		s.forgotten = s.tombs[over-1].version
-		s.tombs = append([]tomb(nil), s.tombs[over:]...)
 	}
 	return some
 }
@@ -228,36 +248,31 @@ func (s *state) complete() bool {
 }
 
 // see notes one row in the history of its lock, and returns what browsers get of it.
-func (s *state) see(one *sighting, last time.Time, sharp bool) rowView {
+func (s *state) see(t *track, one *sighting, sharp bool) rowView {
 	view := one.view
-	t := s.histories.of(view.ID, one.name)
 	s.histories.arrive(t, one.at)
 	if view.Holders == 0 {
-		s.histories.note(t, hold{}, one.at, last, sharp)
-		t.forget()
+		s.histories.leave(t, one.at, sharp)
+		s.histories.arrive(t, one.at)
 		return view
 	}
-	key := one.key
-	if was := t.shown; view.Holders == 1 && was.ref == one.ref && was.named && !view.Named {
-		view.Who, view.Named = was.who, true // Redis has not told, or has forgotten who it is
+	now, detailed := t.find(one.key), s.watched[view.ID] != nil && view.Holders > 1 // then the look at it alone names all
+	if now == nil || !detailed {
+		s.histories.note(t, []hold{{key: one.key, named: view.Named, Who: view.Who, Mode: view.Mode}}, view.Holders == 1, one.at, sharp)
+		now = t.find(one.key)
+		t.partial = t.partial && (!detailed || !sharp)
 	}
-	now := hold{key: key, Who: view.Who, Mode: view.Mode, Count: view.Holders}
-	if view.Holders == 1 {
-		m := t.see(key, one.at, !sharp || t.shown.holders > 1) // it may have been one of those before
-		t.keep(func(other string) bool { return other == key })
-		t.held, t.shown = *m, shown{one.ref, view.Who, view.Named, 1, view.Mode, one.at}
+	if t.shown == nil || t.shown.End != 0 || t.holders != view.Holders { // the row would change with each look otherwise
+		t.shown, t.holders = now, view.Holders
+	}
+	view.Who, view.Named, view.Since, view.Before = t.shown.Who, t.shown.named, t.shown.Start, t.shown.Before
+	if view.Holders == 1 || one.permit {
+		now.lease.settle(one.lease, one.at)
+		view.lease = now.lease
 	} else {
-		if t.held.Since == 0 {
-			t.held = *t.see(key, one.at, !sharp)
-		}
-		view.Who, view.Named = t.oneOf(shown{one.ref, view.Who, view.Named, view.Holders, view.Mode, one.at})
-		key = several
-		now.key, now.Who = view.Mode+"#"+strconv.Itoa(view.Holders), ""
+		t.lease.settle(one.lease, one.at)
+		view.lease = t.lease
 	}
-	s.histories.note(t, now, one.at, last, sharp)
-	t.lease.settle(key, one.lease, one.at)
-	view.Since, view.Before = t.held.Since, t.held.Before
-	view.Ends, view.Full = t.lease.Ends, t.lease.Full
 	return view
 }
 
@@ -282,13 +297,32 @@ func (s *state) latest(of *status) time.Duration {
 	return of.took
 }
 
-// resume is for the first look after a time without any: what is known is stale until it succeeds.
+// gap is how long a pause between looks may be.
+func (s *state) gap() time.Duration { return blind + 2*rest*s.table.took }
+
+// resume is for the first look after a time without any: nothing of what was seen before is shown.
 func (s *state) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := &s.table
-	if !of.read.IsZero() && !recent(of.read, time.Now()) && of.Stale == 0 {
-		of.bad(of.read, "")
+	if !s.ready || s.table.Stale != 0 || time.Since(s.table.read.Round(0)) <= s.gap() {
+		return
+	}
+	s.ready, s.rows = false, make(map[string]*rowView)
+	for _, t := range s.histories.tracks {
+		if t.here {
+			s.histories.leave(t, s.looked, false)
+		}
+	}
+	s.histories.prune()
+	s.version++
+}
+
+// noted takes over a warning about what is read.
+func (s *state) noted(note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.table.Note != note {
+		s.table.Note = note
 		s.version++
 		s.wake()
 	}

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 
 const (
@@ -29,17 +32,20 @@ type hello struct {
 	Free   bool   `json:"free,omitempty"`
 }
 
-// serveEvents sends the rows, with a parameter q those that fit this text, or with a parameter lock the one lock that has this id, until
+// serveEvents sends the rows, with the parameters of a filter those that fit it, or with a parameter lock the one lock that has this id, until
 // the request or the server ends.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	id, text := query.Get("lock"), query.Get("q")
-	if len(text) > maxQuery {
+	id, filter := query.Get("lock"), catalog.Filter{
+		Prefix: s.opts.Prefix, Text: query.Get("q"), Kind: catalog.Kind(query.Get("kind")), Holder: query.Get("holder"),
+	}
+	filter.Waiting, _ = strconv.Atoi(query.Get("waiting"))
+	if len(r.URL.RawQuery) > 3*maxQuery || len(filter.Text) > maxQuery {
 		http.Error(w, "the filter is too long", http.StatusBadRequest)
 		return
 	}
 	if query.Has("lock") {
-		text = ""
+		filter = s.all.filter
 		name, known, ok := nameOf(id)
 		if !ok || known && !strings.HasPrefix(name, s.opts.Prefix) {
 			http.Error(w, "no such lock is shown here", http.StatusNotFound)
@@ -56,13 +62,13 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.exit()
-	l, leave := s.list(text)
+	l, leave := s.list(filter)
 	if l == nil {
 		http.Error(w, "too many filters are in use", http.StatusServiceUnavailable)
 		return
 	}
 	defer leave()
-	st := &stream{state: l.state, id: id, w: w, out: http.NewResponseController(w)}
+	st := &stream{state: l.state, id: id, sent: make(map[string]*rowView), w: w, out: http.NewResponseController(w)}
 	// A write that hangs ends with the server too.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -118,9 +124,10 @@ type stream struct {
 	w     http.ResponseWriter
 	out   *http.ResponseController
 
-	version uint64 // that the browser knows
-	said    [6]any // whether it is stale, why, whether it is cut, and of those that are waited for, of how many, and whether the first look goes on, as the browser knows
-	last    []byte // what it knows of the lock
+	version uint64              // that the browser knows
+	sent    map[string]*rowView // the rows that it has
+	said    difference          // the rest of what it knows
+	last    []byte              // what it knows of the lock
 
 	mu      sync.Mutex
 	aborted bool
@@ -153,17 +160,21 @@ func (st *stream) run(ctx context.Context, wake <-chan struct{}) {
 
 // rows sends what has changed in the table.
 func (st *stream) rows() error {
-	d, body, version, err := st.state.encoded(st.version)
+	d, version := st.state.since(st.version, st.sent)
 	if d == nil {
-		return err
+		return nil
 	}
 	st.version = version
-	now := [...]any{d.Stale, d.Why, d.Cut, d.Missed, d.Total, d.Part}
-	if !d.All && len(d.Rows)+len(d.Gone) == 0 && now == st.said {
+	rest := *d
+	rest.All, rest.Rows, rest.Gone, rest.read, rest.took = false, nil, nil, time.Time{}, 0
+	if !d.All && len(d.Rows)+len(d.Gone) == 0 && reflect.DeepEqual(rest, st.said) {
 		return nil // only the view of a lock has changed
 	}
-	st.said = now
-	return st.write("rows", []byte(`{"now":`+strconv.FormatInt(time.Now().UnixMilli(), 10)+","), body[1:])
+	st.said = rest
+	return st.send("rows", struct {
+		Now int64 `json:"now"`
+		*difference
+	}{time.Now().UnixMilli(), d})
 }
 
 // lock sends the lock, if it has changed.
@@ -179,26 +190,19 @@ func (st *stream) lock() error {
 	}{time.Now().UnixMilli(), view})
 }
 
-// send writes one event.
+// send writes one event. JSON has no line breaks, so an event is one line of data.
 func (st *stream) send(event string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return st.write(event, body)
-}
-
-// write writes one event, whose data may come in parts. JSON has no line breaks, so an event is one line of data.
-func (st *stream) write(event string, parts ...[]byte) error {
-	head := "event: " + event + "\ndata: "
+	retry := ""
 	if event == "hello" {
-		head = "retry: 1000\n" + head // milliseconds until the browser connects anew
+		retry = "retry: 1000\n" // milliseconds until the browser connects anew
 	}
 	st.deadline(time.Now().Add(slow), false)
-	for _, part := range slices.Concat([][]byte{[]byte(head)}, parts, [][]byte{[]byte("\n\n")}) {
-		if _, err := st.w.Write(part); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprintf(st.w, "%sevent: %s\ndata: %s\n\n", retry, event, body); err != nil {
+		return err
 	}
 	return st.out.Flush()
 }

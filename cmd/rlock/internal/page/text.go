@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
@@ -123,31 +124,34 @@ func refOf(text string) string {
 	return base64.RawURLEncoding.EncodeToString(hash[:refBytes])
 }
 
-// who describes a holder of a lock or a waiter. Field is the holder in Redis, or empty for a waiter.
-func who(client, field string, id *rlock.Identity) string {
-	if id == nil {
-		text := shortID(client)
-		if number := strings.TrimPrefix(field, client+":"); field != "" && client != "" && number != field {
-			text += ":" + strings.TrimSuffix(number, lua.WriteSuffix)
+// whoOf describes a holder of a lock, a permit, which has no client, or a waiter, which has no field. A permit shares the first half of its
+// id with other permits of its client.
+func whoOf(client, field string, kept bool, id *rlock.Identity) string {
+	text := shortID(client)
+	switch number := strings.TrimPrefix(field, client+":"); {
+	case client == "" && field != "":
+		text = "permit " + field
+		if half := len(field) / 2; half > 8 {
+			text = "permit " + field[:8] + "…" + strings.TrimLeft(field[half:], "0")
 		}
-		return printable(text)
+		if id != nil {
+			text = catalog.Who("", id) + " · " + text
+		}
+	case id != nil:
+		text = catalog.Who(text, id)
+	case field != "" && client != "" && number != field:
+		text += ":" + strings.TrimSuffix(number, lua.WriteSuffix)
 	}
-	text := id.Service
-	if id.Host != "" {
-		text += "@" + id.Host
+	if kept {
+		text = "kept by " + text
 	}
-	if id.PID > 0 {
-		text += " " + strconv.Itoa(id.PID)
-	}
-	if text == "" {
-		text = shortID(client)
-	}
-	return printable(strings.TrimSpace(text))
+	return printable(text)
 }
 
-// keyOf returns what tells the holds of a lock apart: its holder, and its fencing token, because the same holder may take it again.
-func keyOf(ref string, token rlock.Token, holders int) string {
-	if token <= 0 || holders != 1 {
+// keyOf returns what tells the holds of a lock apart: its holder, and its fencing token, because the same holder may take it again. Readers
+// have none.
+func keyOf(ref string, token rlock.Token, mode string) string {
+	if token <= 0 || mode == lua.ReadMode {
 		return ref
 	}
 	return ref + "#" + strconv.FormatInt(int64(token), 10)
@@ -160,19 +164,3 @@ func shortID(id string) string {
 	}
 	return id
 }
-
-// permit describes a permit of a semaphore: its owner, if that has an identity, and what tells it from other permits of its client, with
-// which it shares the first half of its id.
-func permit(id string, owner *rlock.Identity) string {
-	text := "permit " + printable(id)
-	if half := len(id) / 2; half > 8 {
-		text = "permit " + printable(id[:8]+"…"+strings.TrimLeft(id[half:], "0"))
-	}
-	if owner != nil {
-		text = who("", "", owner) + " · " + text
-	}
-	return text
-}
-
-// kept describes a lock that stays taken although its holder has unlocked it.
-func kept(who string) string { return "kept by " + who }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+	"github.com/go-rlock/rlock/cmd/rlock/internal/demo"
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
@@ -32,7 +34,7 @@ func TestHTMLInNames(t *testing.T) {
 	p.row(`\xff\xfe\x00`)
 	p.row(`turned\u202earound`)
 	p.row(strings.Repeat("long", 50) + "…")
-	assert.Equal(t, evil+"@"+evil+" 1", get[string](p, cell, evil, 2))
+	assert.Equal(t, printable(evil+"@"+evil+" (pid 1)"), get[string](p, cell, evil, 2))
 	assert.Zero(t, get[int](p, `document.querySelectorAll("main img, main b b, main script").length`))
 	assert.LessOrEqual(t, get[float64](p, `document.documentElement.scrollWidth - innerWidth`), 0.0, "nothing sticks out")
 	for _, name := range names {
@@ -206,7 +208,7 @@ func TestManyRows(t *testing.T) {
 		return performance.now() - start;
 	})()`, name)
 	t.Logf("a search in 5,000 rows took %.1f ms", took)
-	p.await("the count", `document.querySelector("#count").textContent === "1 of 5,200 locks · 1 held · 0 waiting"`)
+	p.await("the count", `document.querySelector("#count").textContent === "1 of 5,200 locks · 0 contended"`)
 	p.row(name)
 	p.press("/" + escape)
 	p.await("all of them", `all.size === 5000 && order.length === 5000`)
@@ -222,78 +224,34 @@ func TestManyRows(t *testing.T) {
 	assert.LessOrEqual(t, get[int](p, `touched.size`), 1)
 }
 
-// TestPictures makes the pictures of the guide, if RLOCK_SCREENSHOT names a directory for them.
+// TestPictures makes the pictures of the documents, of the ticket office of rlock demo, if RLOCK_SCREENSHOT names a directory for them.
 func TestPictures(t *testing.T) {
 	if os.Getenv("RLOCK_SCREENSHOT") == "" {
 		t.Skip("RLOCK_SCREENSHOT names no directory")
 	}
-	const fair = "invoices:2026-11"
-	f := newFixture(t, Options{Where: "redis.prod.internal:6379", AllowFree: true, Token: "secret"})
-	f.earlier()
-	p := open(t, f.url+secret, emulation.SetDeviceMetricsOverride(1280, 720, 2, false), scheme(false))
-	p.live()
-	p.await("the earlier locks", `all.size === 6`)
-	p.run(goTo("#/lock/" + idOf(fair)))
-	for i, later := range f.later() { // each while another one has the fair lock, so that it has a history
-		hold := f.take(f.client("billing", fmt.Sprintf("billing-5d6b-%dqk2r", i), 30+i).NewFairLock(fair))
-		p.await("the hold", `document.querySelectorAll("#log tr").length === %d && document.querySelectorAll("#holders li").length === 1`, i+1)
-		later()
-		until := time.Now().Add(time.Duration(1+i%3) * 700 * time.Millisecond)
-		redistest.Eventually(t, "a hold of some length", func() bool { return time.Now().After(until) })
-		require.NoError(t, hold.Unlock(t.Context()))
-	}
-	f.take(f.client("billing", "billing-5d6b-9qk2r", 31).NewFairLock(fair))
-	for i, service := range []string{"billing", "reporting", "billing"} {
-		f.wait(f.client(service, fmt.Sprintf("%s-7c4f-%dxw4p", service, i), 50+i).NewFairLock(fair))
-	}
-	p.await("the queue", `document.querySelectorAll("#waiters li").length === 3`)
+	addr, stop, err := demo.Redis()
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	rdb := redistest.Open(t, &redis.Options{Addr: addr})
+	locks, err := rlock.New(rdb)
+	require.NoError(t, err)
+	_, ts := serve(t, catalog.New(rdb, locks, ""), Options{Title: "rlock demo", Where: "127.0.0.1:6379", AllowFree: true, Token: "secret"})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- demo.Office(ctx, rdb, t.Logf) }()
+	t.Cleanup(func() { cancel(); <-ended; _ = locks.Close() })
+	p := open(t, ts.URL+"/"+secret, emulation.SetDeviceMetricsOverride(1280, 720, 2, false), scheme(false))
+	p.run(goTo("#/lock/tickets:evening"))
+	p.patiently("a history", `document.querySelectorAll("#log tr").length >= 8 && document.querySelectorAll("#timeline .label").length >= 7`)
 	for _, dark := range []bool{false, true} {
 		name := map[bool]string{false: "light", true: "dark"}[dark]
-		p.run(scheme(dark), goTo("#/lock/"+idOf(fair)))
-		p.await("the lock", `document.querySelectorAll("#holders li").length === 1 && now() - lock.history.at(-1).start > 2000`)
-		p.await("its picture", `document.querySelectorAll("#timeline .label").length >= 5`)
+		p.run(scheme(dark), goTo("#/lock/tickets:evening"))
+		p.await("the lock", `document.querySelectorAll("#holders li").length === 1 && document.querySelectorAll("#waiters li").length >= 2 && now() - lock.history.at(-1).start > 1000`)
 		p.shoot("ui-lock-" + name)
 		p.run(goTo("#/"))
-		p.await("all locks", `all.size === 13 && !document.querySelector("#list").hidden`)
+		p.await("all locks", `all.size >= 9 && !document.querySelector("#list").hidden && asked === false`)
 		p.run(evaluate(`document.activeElement.blur()`), chromedp.MouseEvent(input.MouseMoved, 1, 1))
-		p.await("the bars", `[...document.querySelectorAll("#rows tr")].every((tr) => !tr.row.ends || Math.abs(new DOMMatrix(getComputedStyle(tr.parts.lease.fill).transform).a - (tr.row.ends - now()) / tr.row.full) < 0.03)`)
+		p.await("nothing is fresh", `document.querySelector("#rows .fresh") === null`)
 		p.shoot("ui-table-" + name)
-	}
-}
-
-// earlier takes the locks that are there when the page is opened, as a shop might have them.
-func (f *fixture) earlier() {
-	for i := range 4 {
-		f.take(f.client("pricing", fmt.Sprint("pricing-", i), 22).NewRWLock("catalog:prices").ReadLock())
-	}
-	slots := f.client("mailer", "mailer-0", 61).NewSemaphore("mailer:slots")
-	_, err := slots.TrySetPermits(f.Context(), 8)
-	require.NoError(f, err)
-	for range 5 {
-		f.take(slots)
-	}
-	f.take(f.client("reporting", "batch-0", 4113).NewLock("orders:export"), rlock.Lease(5*time.Minute))
-	f.take(f.client("scheduler", "cron-0", 102).NewLock("cron:nightly-cleanup"))
-	f.take(f.client("", "", 0).NewLock("tenant:acme:migration"), rlock.Lease(75*time.Second))
-	f.take(f.client("payments", "pay-6c8f-ab12c", 5).NewFencedLock("payments:settle"))
-}
-
-// later returns what takes the others, one after the other.
-func (f *fixture) later() []func() {
-	web := func(pod string) *rlock.Client { return f.client("checkout", "web-7f9c-"+pod, 17) }
-	return []func(){
-		func() { f.take(web("x2l8d").NewLock("orders:10482"), rlock.Lease(time.Minute)) },
-		func() {
-			f.take(web("k4zpq").NewLock("orders:10490"))
-			f.wait(web("m9s3t").NewLock("orders:10490"))
-			f.wait(web("x2l8d").NewLock("orders:10490"))
-		},
-		func() { f.take(f.client("search-indexer", "search-0", 9).NewRWLock("catalog:index").WriteLock()) },
-		func() { f.wait(f.client("importer", "batch-1", 811).NewRWLock("catalog:prices").WriteLock()) },
-		func() { f.take(f.client("warehouse", "stock-2", 88).NewLock("stock:warehouse-3")) },
-		func() {
-			f.take(f.client("warehouse", "stock-2", 88).NewLock("stock:warehouse-4"), rlock.Lease(90*time.Second))
-			f.take(web("m9s3t").NewLock("carts:7c1e"))
-		},
 	}
 }

@@ -13,18 +13,16 @@ import (
 // A grant may come before the reply to the command that put the waiter into the line. It waits for that reply, because only
 // replies show Redis's clock.
 type Place struct {
-	Asks     bool // a question, or a release that names the waiter, is under way that may put it into the line
-	Stands   bool // it stands there, as far as is known
-	May      bool // a command was sent that may have put it there: then only a release makes sure that it does not stand there
-	Unsure   bool // it has to ask, because it may have been granted the lock
-	reading  Reading
-	Since    clock.Instant // before the command was sent that first may have put it there
-	AskAt    clock.Instant // when it has to ask
-	Epoch    uint64        // of the subscription to its channel when the latest command was sent
-	grant    *GrantMessage // that is yet to be taken; nil means none
-	Given    int64         // when the lock was granted to it, in Unix µs of Redis, as far as it has heard; zero means that it has not
-	Messages uint64        // how many had arrived on its channel when the latest command was sent
-	Pause    time.Duration // from one inquiry about it to the next; zero means that its client does not ask for it
+	Asks    bool // a question, or a release that names the waiter, is under way that may put it into the line
+	Stands  bool // it stands there, as far as is known
+	May     bool // a command was sent that may have put it there: then only a release makes sure that it does not stand there
+	Unsure  bool // it has to ask, because it may have been granted the lock
+	reading Reading
+	Since   clock.Instant // before the command was sent that first may have put it there
+	AskAt   clock.Instant // when it has to ask
+	Epoch   uint64        // of the subscription to its channel when the latest command was sent
+	grant   *GrantMessage // that is yet to be taken; nil means none
+	Given   int64         // when the lock was granted to it, in Unix µs of Redis, as far as it has heard; zero means that it has not
 }
 
 // GrantMessage is the message that a waiter was granted the lock.
@@ -41,7 +39,7 @@ func (p *Place) Join(epoch uint64, now clock.Instant) {
 	if !p.May {
 		p.Since = now
 	}
-	p.Asks, p.May, p.Unsure, p.Epoch, p.grant, p.Pause = true, true, false, epoch, nil, 0
+	p.Asks, p.May, p.Unsure, p.Epoch, p.grant = true, true, false, epoch, nil
 }
 
 // Stand notes the reply that the waiter stands in the line. At askAt it has to ask, because a message may be lost.

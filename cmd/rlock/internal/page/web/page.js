@@ -101,28 +101,25 @@ function makeLease() {
 const leftOf = (item) => Math.max(0, item.ends - now());
 const partOf = (item) => Math.min(1, leftOf(item) / (item.full || 1)); // it may have been over when it was first seen
 const isLow = (item) => partOf(item) < 0.25;
+// A lease that is renewed in time says nothing with its bar. It is shown again when a renewal, which comes at two thirds, is overdue.
 function runLease(node, item) {
-  if (!item.ends) {
-    node.className = "lease forever";
-    node.fill.style.transform = "scaleX(0)";
-    text(node.left, "none");
-    return;
-  }
+  const renewed = item.renewed && partOf(item) > 0.5;
   const left = leftOf(item);
-  node.className = isLow(item) ? "lease low" : "lease";
-  node.fill.style.transform = "scaleX(" + partOf(item).toFixed(4) + ")";
-  text(node.left, left ? whole(left) : "over");
-  node.title = "ends at " + clock(item.ends) + " unless it is renewed";
+  node.className = "lease" + (!item.ends ? " forever" : renewed ? " renewed" : isLow(item) ? " low" : "");
+  node.fill.style.transform = "scaleX(" + (item.ends && !renewed ? partOf(item).toFixed(4) : 0) + ")";
+  text(node.left, !item.ends ? "none" : renewed ? "renewed" : left ? whole(left) : "over");
+  node.title = !item.ends ? "" : "ends at " + clock(item.ends) + " unless it is renewed";
 }
+const atLeast = (item, ms) => (item.before ? "at least " : "") + whole(Math.max(0, ms));
 function showSince(node, item) {
-  if (!item.since) return text(node, "");
-  const held = whole(Math.max(0, now() - item.since));
-  text(node, item.before ? "before " + clock(item.since) + " · ≥ " + held : clock(item.since) + " · " + held);
+  text(node, item.since && !item.kept ? atLeast(item, now() - item.since) : "");
+  node.title = item.since ? (item.before ? "seen since " : "since ") + clock(item.since) : "";
 }
 // callsText says of waiters that each of them is a call, where that is so. Otherwise, each is a process.
 const callsText = (item, n) => n + (item.calls && n ? (n === 1 ? " call" : " calls") : "");
 function waitingText(item, n) {
   if (!n) return "0";
+  if (n < 0) return "not known";
   if (!item.calls) return n + (n === 1 ? " process" : " processes");
   return callsText(item, n) + (item.processes ? " of " + item.processes + (item.processes === 1 ? " process" : " processes") : "");
 }
@@ -134,7 +131,7 @@ const columns = [
   { id: "name", title: "Name", by: (r) => r.name },
   { id: "kind", title: "Kind", by: kindText },
   { id: "who", title: "Holder", by: (r) => r.who || "\uffff" },
-  { id: "since", title: "Held since", by: (r) => r.since || Infinity },
+  { id: "since", title: "Held for", by: (r) => r.since || Infinity },
   { id: "lease", title: "Lease", by: (r) => (r.holders ? r.ends || Infinity : Infinity) },
   { id: "waiters", title: "Waiting", num: true, down: true, by: (r) => r.waiters },
   { id: "holders", title: "Holders", num: true, down: true, by: (r) => r.holders },
@@ -171,23 +168,26 @@ function sort() {
     sorted.forEach((row, place) => { row.place = place; });
   }
   const words = $("q").value.toLowerCase().split(/\s+/).filter(Boolean).map(wordTest);
+  const [kind, least] = [$("kind").value, Number($("waiting").value)];
+  if (kind) words.push((row) => row.kind === kind);
+  if (least) words.push((row) => row.waiters >= least);
   order = words.length ? sorted.filter((row) => words.every((fits) => fits(row))) : sorted;
-  let held = 0, waiting = 0;
+  let contended = 0;
   order.forEach((row, index) => {
     row.index = index;
-    held += row.holders > 0;
-    waiting += row.waiters;
+    contended += row.waiters > 0;
   });
   const number = (n) => n.toLocaleString("en");
   const of = Math.max(asking.text ? asking.of : total, order.length);
   text($("count"), (order.length === of ? number(of) : number(order.length) + " of " + number(of)) + (of === 1 ? " lock" : " locks") +
-    " · " + number(held) + " held · " + number(waiting) + " waiting" + (part ? " · reading on" : "") + (frozen ? " · as of " + clock(frozen) : ""));
+    " · " + number(contended) + " contended" + (part ? " · reading on" : "") + (frozen ? " · as of " + clock(frozen) : ""));
   unsorted = dirty = false;
 }
 
 // wordTest returns what says whether a row has a word that was typed: in its name or in its holder. A word with a star stands for the whole
-// name, and the star for any part of it. The server does the same with the names that it has.
+// name, and the star for any part of it. The server does the same with the names that it has. With holder: before it, it is in the holder.
 function wordTest(word) {
+  if (word.startsWith("holder:")) return (row) => row.holder.includes(word.slice(7));
   if (!word.includes("*")) return (row) => row.hay.includes(word);
   const pieces = word.split("*");
   return (row) => {
@@ -241,6 +241,7 @@ function fillRow(tr, row) {
       text(p[of], String(row[of]));
       p[of].classList.toggle("zero", !row[of]);
     }
+    if (row.kept) text(p.holders, "0");
     text(p.waiters, callsText(row, row.waiters));
     p.waiters.title = waitingText(row, row.waiters);
     p.waiters.classList.toggle("some", row.waiters > 0);
@@ -265,11 +266,12 @@ function renderTable() {
   for (let i = from; i < to; i++) order[i].index = i;
   reconcile($("rows"), order.slice(from, to), (row) => row.id, makeRow, fillRow);
   $("table").setAttribute("aria-rowcount", String(order.length + 1));
-  const typed = $("q").value;
-  const empty = !order.length && (ready || Boolean(typed && wide));
+  const typed = filterText();
+  const empty = !order.length;
   $("empty").hidden = !empty;
   if (!empty) return;
-  if (typed && wide && (!ready || part || asking.text !== typed)) text($("empty"), "Searching…");
+  if (!ready && !wide) text($("empty"), document.documentElement.dataset.state === "loading" ? "Loading…" : "");
+  else if (typed && wide && (!ready || part || asking.text !== typed)) text($("empty"), "Searching…");
   else if (typed) text($("empty"), "No lock matches.");
   else text($("empty"), server.prefix ? "There is no lock whose name begins with " + server.prefix : "There is no lock in this Redis.");
 }
@@ -300,7 +302,8 @@ function applyRows(data) {
     const old = all.get(row.id);
     row.fresh = ready && !old && !data.all && !told;
     row.low = row.name.toLowerCase();
-    row.hay = row.low + "\n" + (row.who || "").toLowerCase();
+    row.holder = (row.who || "").toLowerCase();
+    row.hay = row.low + "\n" + row.holder;
     all.set(row.id, row);
     if (told) told.add(row.id);
     row.key = sortBy.by(row);
@@ -326,9 +329,9 @@ function applyRows(data) {
     text($("cut"), asking.text ? total.toLocaleString("en") + " locks match, more than are shown." + waited
       : "There are more locks than are shown." + waited + " To find any other, type a part of its name: orders: or *:42");
   }
-  $("q").placeholder = wide ? "Find by name" : "Filter by name or holder";
+  $("q").placeholder = wide ? "Find by name, or holder:…" : "Filter by name or holder";
   render();
-  if (wide && !asking.text && $("q").value) connect(); // what was typed before this was known
+  if (wide && !asking.text && filterText()) connect(); // what was typed before this was known
 }
 
 function makeHeads() {
@@ -428,14 +431,16 @@ function fillHolder(li, item) {
 function runHolder(li) {
   const { item, parts } = li;
   runLease(parts.lease, item);
-  const since = item.before ? "before " + clock(item.since) + " · ≥ " : clock(item.since) + " · ";
-  text(parts.since, "held since " + since + whole(Math.max(0, now() - item.since)));
-  text(parts.about, personOf(item));
+  text(parts.since, "held for " + atLeast(item, now() - item.since));
+  parts.since.title = (item.before ? "seen since " : "since ") + clock(item.since);
+  parts.since.hidden = Boolean(lock.lock.kept);
+  text(parts.about, (lock.lock.kept ? "kept until " + clock(item.ends) + " · " : "") + personOf(item));
 }
 function fillWaiter(li, item) {
   li.item = item;
   showWho(li.children[0], item.who, Boolean(item.named));
-  const waits = item.since ? "since " + clock(item.since) + " (" + whole(Math.max(0, now() - item.since)) + ")" : "";
+  const waits = item.since ? "for " + whole(Math.max(0, now() - item.since)) : "";
+  li.title = item.since ? "since " + clock(item.since) : "";
   text(li.children[1], [waits, personOf(item)].filter(Boolean).join(" · "));
 }
 
@@ -457,7 +462,7 @@ function renderLock() {
   if (!lock.read) facts.push(make("span", "", "reading"));
   else if (!l) facts.push(make("span", "", "free: there is no such lock in Redis now"));
   else {
-    const kind = make("span", "kind", kindText(l));
+    const kind = make("span", "kind", l.counter ? "a counter with the value " + (l.free || 0) + ": a latch, or a plain semaphore" : kindText(l));
     kind.dataset.kind = l.kind;
     facts.push(kind);
     if (l.token) facts.push(make("span", "", "fencing token ", make("b", "", l.token)));
@@ -468,13 +473,16 @@ function renderLock() {
   const holders = l ? l.holders : [];
   const waiters = l ? l.waiters : [];
   const count = (id, title, n, shown) => $(id).replaceChildren(title, make("b", "", n > shown ? n + ", the first " + shown : String(n)));
-  count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
-  const waitCount = (title, n, shown) => $("h-waiters").replaceChildren(title, make("b", "", waitingText(l || {}, n) + (n > shown ? ", the first " + shown : "")));
+  if (l && l.counter) $("h-holders").replaceChildren("Holders");
+  else if (l && l.kept) $("h-holders").replaceChildren("Nobody holds it: it is kept");
+  else count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
+  const waitCount = (title, n, shown) => $("h-waiters").replaceChildren(title, make("b", "", waitingText(l || {}, n) + (shown && n > shown ? ", the first " + shown : "")));
   waitCount(l && (l.kind === "fair" || l.kind === "fenced fair") ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
   reconcile($("holders"), holders, (h) => h.ref, makeHolder, fillHolder);
   const place = waiters.map((w, i) => ({ ...w, place: i }));
   reconcile($("waiters"), place, (w) => w.place, () => make("li", "", make("span"), make("span", "sub")), fillWaiter);
-  text($("no-holders"), l && !l.permits && l.holderCount ? "The holders are not listed." : "Nobody holds it.");
+  text($("no-holders"), l && l.counter ? "Redis does not know who has its permits." : l && !l.permits && l.holderCount ? "The holders are not listed." : "Nobody holds it.");
+  text($("no-waiters"), !l || !l.waiterCount ? "Nobody waits." : l.waiterCount < 0 ? "Who waits is not known: the user of this page may not ask (+pubsub)." : "Redis does not say which.");
   $("no-holders").hidden = holders.length > 0 || !lock.read;
   $("no-waiters").hidden = waiters.length > 0 || !lock.read;
   const whole = l && !l.permits && holders.length > 0 && holders.length === l.holderCount;
@@ -486,11 +494,13 @@ function renderLock() {
 // hue gives a holder its color, for as long as its lock is shown: holders that follow each other look different.
 let hues = new Map();
 function hue(hold) {
-  if (hold.n > 1) return "hn";
   if (!hues.has(hold.who)) hues.set(hold.who, "h" + (hues.size % 8));
   return hues.get(hold.who);
 }
-const holdText = (h) => (h.n > 1 ? h.n + (h.mode === "read" ? " readers" : " holders") : (h.who || "") + (h.mode ? " · " + h.mode : ""));
+const holdText = (h) => (h.who || "") + (h.mode ? " · " + h.mode : "");
+const fromText = (h) => clock(h.start) + (h.before ? " or before" : "");
+const toText = (h) => (h.end ? clock(h.end) + (h.after ? " or later" : "") : "now");
+const forText = (h) => (h.before || h.after ? "at least " : "") + span((h.end || now()) - h.start);
 
 function renderHistory() {
   const holds = lock.history;
@@ -498,7 +508,7 @@ function renderHistory() {
   drawTimeline();
   $("timeline").style.display = holds.length ? "" : "none";
   const rows = holds.slice().reverse();
-  reconcile($("log"), rows, (h) => h.start + holdText(h), () => make("tr", "", make("td"), make("td"), make("td"), make("td", "num")), (tr, h) => {
+  reconcile($("log"), rows, (h) => h.start + holdText(h), () => make("tr", "", make("td"), make("td", "num"), make("td"), make("td")), (tr, h) => {
     tr.hold = h;
     if (!tr.cells[0].firstChild) {
       const dot = draw("svg", { viewBox: "0 0 8 8", "aria-hidden": "true" });
@@ -506,9 +516,9 @@ function renderHistory() {
       tr.cells[0].append(dot, make("span", "who", holdText(h)));
       tr.cells[0].title = holdText(h);
     }
-    text(tr.cells[1], (h.before ? "before " : "") + clock(h.start));
-    text(tr.cells[2], h.end ? (h.after ? "after " : "") + clock(h.end) : "now");
-    text(tr.cells[3], (h.before || h.after ? "≥ " : "") + span((h.end || now()) - h.start));
+    text(tr.cells[1], forText(h));
+    text(tr.cells[2], fromText(h));
+    text(tr.cells[3], toText(h));
   });
   for (const id of ["holders", "waiters", "past"]) { // what scrolls must scroll by the keyboard, too
     if ($(id).scrollHeight > $(id).clientHeight || $(id).scrollWidth > $(id).clientWidth) $(id).tabIndex = 0;
@@ -518,40 +528,66 @@ function renderHistory() {
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
 
+// lanes gives holds that overlap places above each other, and returns how many there are.
+function lanes(holds) {
+  const ends = []; // of the lanes
+  for (const h of holds) {
+    let lane = ends.findIndex((end) => end <= h.start);
+    if (lane < 0) lane = ends.length;
+    ends[lane] = h.end || Infinity;
+    h.lane = lane;
+  }
+  return Math.max(1, ends.length);
+}
+
 function drawTimeline() {
   const svg = $("timeline");
-  const holds = lock.history;
+  const end = now();
   const width = svg.clientWidth || 1000;
   svg.replaceChildren();
-  if (!holds.length) return;
-  const end = now();
-  const begin = zoom ? end - zoom : Math.min(holds[0].start, end - 10000);
+  if (!lock.history.length) return;
+  const begin = zoom ? end - zoom : Math.min(lock.history[0].start, end - 10000);
+  const holds = lock.history.filter((h) => (h.end || end) >= begin);
+  const many = lanes(holds);
+  const high = many === 1 ? 35 : Math.max(8, Math.min(18, Math.floor(140 / many)));
+  const bottom = 12 + many * high + (many - 1) * 2;
+  svg.style.height = bottom + 37 + "px";
   const x = (ms) => ((ms - begin) / (end - begin)) * width;
-  draw("rect", { x: 0.5, y: 4.5, width: width - 1, height: 50, rx: 6, class: "rail" }, svg);
+  const hatch = draw("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, draw("defs", {}, svg));
+  draw("line", { x1: 0, x2: 0, y1: 0, y2: 7, class: "hatch" }, hatch);
+  draw("rect", { x: 0.5, y: 4.5, width: width - 1, height: bottom + 3, rx: 6, class: "rail" }, svg);
+  const unseen = draw("rect", { x: 0.5, y: 4.5, width: width - 1, height: bottom + 3, rx: 6, fill: "url(#hatch)", class: "unseen" }, svg);
+  draw("title", {}, unseen).textContent = "not observed: nobody looked";
+  for (const [from, to] of lock.looked) {
+    const until = to > end - 5000 ? end : to; // the latest look has just been
+    const left = Math.max(1, x(from));
+    const right = Math.min(width - 1, x(until));
+    if (right > left) draw("rect", { x: left, y: 5, width: right - left, height: bottom + 2, class: "seen" }, svg);
+  }
   const step = 1000 * (steps.find((s) => ((s * 1000) / (end - begin)) * width >= 90) || 86400);
   const zone = new Date().getTimezoneOffset() * 60000; // so that ticks are at full local hours
   for (let t = Math.ceil((begin - zone) / step) * step + zone; t <= end; t += step) {
-    draw("line", { x1: x(t), x2: x(t), y1: 5, y2: 60, class: "grid" }, svg);
+    draw("line", { x1: x(t), x2: x(t), y1: 5, y2: bottom + 13, class: "grid" }, svg);
     const at = Math.min(Math.max(x(t), 26), width - 26);
-    draw("text", { x: at, y: 74, "text-anchor": "middle" }, svg).textContent = clock(t);
+    draw("text", { x: at, y: bottom + 27, "text-anchor": "middle" }, svg).textContent = clock(t);
   }
   for (const h of holds) {
-    const to = h.end || end;
-    if (to < begin) continue;
     const left = Math.max(0, x(h.start));
-    const wide = Math.max(1.5, x(to) - left - (h.end ? 1 : 0));
+    const wide = Math.max(1.5, x(h.end || end) - left - (h.end ? 1 : 0));
+    const top = 12 + h.lane * (high + 2);
     const group = draw("g", {}, svg);
-    draw("title", {}, group).textContent = holdText(h) + "\n" + (h.before ? "before " : "") + clock(h.start) + " – " + (h.end ? clock(h.end) : "now") + " (" + span(to - h.start) + ")";
-    draw("rect", { x: left, y: 12, width: wide, height: 35, rx: Math.min(4, wide / 2), class: hue(h) }, group);
-    if (h.before && x(h.start) >= 0) draw("line", { x1: left + 1, x2: left + 1, y1: 12, y2: 47, class: "loose" }, group);
-    if (h.after) draw("line", { x1: left + wide - 1, x2: left + wide - 1, y1: 12, y2: 47, class: "loose" }, group);
-    const room = Math.floor((wide - 16) / 6.8);
+    draw("title", {}, group).textContent = holdText(h) + "\n" + fromText(h) + " – " + toText(h) + " (" + forText(h) + ")";
+    draw("rect", { x: left, y: top, width: wide, height: high, rx: Math.min(4, wide / 2), class: hue(h) }, group);
+    for (const at of [h.before && x(h.start) >= 0 && left + 1, h.after && left + wide - 1]) {
+      if (at) draw("line", { x1: at, x2: at, y1: top, y2: top + high, class: "loose" }, group);
+    }
+    const room = high < 14 ? 0 : Math.floor((wide - 16) / 6.8);
     if (room >= 4) {
       const label = holdText(h);
-      draw("text", { x: left + 8, y: 33.5, class: "label" }, group).textContent = label.length > room ? label.slice(0, room - 1) + "…" : label;
+      draw("text", { x: left + 8, y: top + high / 2 + 4, class: "label" }, group).textContent = label.length > room ? label.slice(0, room - 1) + "…" : label;
     }
   }
-  svg.setAttribute("aria-label", "Timeline: " + holds.length + " holds since " + clock(holds[0].start) + ". They are listed below.");
+  svg.setAttribute("aria-label", "Timeline: " + lock.history.length + " holds since " + clock(lock.history[0].start) + ". They are listed below.");
 }
 
 function makeSpans() {
@@ -633,9 +669,11 @@ function hear(data) {
 }
 function showStatus(data) {
   frozen = data.stale || 0;
-  if (!data.stale) return setState("live", "live", "");
+  $("note").hidden = !data.note;
+  text($("note"), data.note || "");
+  if (!data.stale) return setState(data.part || data.read === false ? "loading" : "live", data.part || data.read === false ? "loading" : "live", "");
   const since = clock(data.stale);
-  setState("stale", "stale since " + since, data.why ? "Stale since " + since + (data.alone ? ": this lock cannot be read" : ": Redis cannot be read") + " (" + data.why + "). The page goes on when it can." : "Stale since " + since + ": nobody has looked meanwhile. The page goes on when Redis has been read.");
+  setState("stale", "stale since " + since, "Stale since " + since + (data.alone ? ": this lock cannot be read" : ": Redis cannot be read") + " (" + data.why + "). The page goes on when it can.");
 }
 function away(why = "the server of this page does not answer. Is rlock ui still running?") {
   const since = heard ? " since " + clockFormat.format(heard) : "";
@@ -666,13 +704,13 @@ async function refused(source) {
 function connect() {
   disconnect();
   if (document.hidden) return; // a browser has few connections to one server, and those that are seen need them
-  const query = view || !wide ? "" : $("q").value;
+  const query = view || !wide ? "" : filterText();
   if (query !== asking.text) {
     asking.text = query;
     ready = part = false;
   }
   told = null;
-  const source = new EventSource(view ? "events?lock=" + encodeURIComponent(view) : query ? "events?q=" + encodeURIComponent(query) : "events");
+  const source = new EventSource("events" + (view ? "?lock=" + encodeURIComponent(view) : query && "?" + query));
   events = source;
   const on = (name, fn) => source.addEventListener(name, (e) => {
     if (source !== events) return;
@@ -688,6 +726,7 @@ function connect() {
     text($("prefix"), data.prefix + "*");
     $("prefix").hidden = !data.prefix;
     if (!view) document.title = data.title;
+    if (!live()) setState("loading", "loading", "");
   });
   on("rows", (data) => { showStatus(data); applyRows(data); });
   on("lock", (data) => { lock = data.lock; showStatus(lock); renderLock(); });
@@ -714,20 +753,34 @@ function idOf(part) {
   return id;
 }
 
-// listHash is the address of the table with the filter that is typed.
-const listHash = () => "#/" + ($("q").value ? "?q=" + encodeURIComponent($("q").value).replaceAll("%3A", ":").replaceAll("%2F", "/") : "");
+// filterText is what is filtered by, as the server is asked for it.
+function filterText() {
+  const words = $("q").value.trim().split(/\s+/);
+  const holder = words.find((word) => word.startsWith("holder:")) || "";
+  const q = holder ? words.filter((word) => !word.startsWith("holder:")).join(" ") : $("q").value;
+  const all = { q, holder: holder.slice(7), kind: $("kind").value, waiting: $("waiting").value };
+  return new URLSearchParams(Object.entries(all).filter(([, value]) => value)).toString();
+}
+// listHash is the address of the table with its filter.
+function listHash() {
+  const all = { q: $("q").value, kind: $("kind").value, waiting: $("waiting").value };
+  const parts = Object.entries(all).filter(([, value]) => value).map(([key, value]) => key + "=" + encodeURIComponent(value).replaceAll("%3A", ":").replaceAll("%2F", "/"));
+  return "#/" + (parts.length ? "?" + parts.join("&") : "");
+}
 
 function route() {
   takeToken();
   const [, id] = /^#\/lock\/(.*)$/s.exec(location.hash) || [];
-  const [, typed] = /^#\/\?q=(.*)$/s.exec(location.hash) || [];
   const from = view; // and not what was heard of it, which may be nothing yet
   view = idOf(id || "");
-  if (typed !== undefined) {
+  const [, filters] = /^#\/\?(.*)$/s.exec(location.hash) || [];
+  for (const part of filters ? filters.split("&") : []) {
+    const [, key, value] = /^(q|kind|waiting)=(.*)$/s.exec(part) || [];
+    if (!key) continue;
     try {
-      $("q").value = decodeURIComponent(typed);
+      $(key).value = decodeURIComponent(value);
     } catch {
-      $("q").value = typed; // it is no escaped text
+      $(key).value = value; // it is no escaped text
     }
   }
   $("back").href = listHash();
@@ -795,10 +848,11 @@ function filter() {
   pause = setTimeout(() => {
     if (view || location.hash.startsWith("#/lock/")) return; // or a lock is about to be shown
     history.replaceState(null, "", listHash()); // not with each key: some browsers refuse that
-    if (wide && $("q").value !== asking.text) connect();
+    if (wide && filterText() !== asking.text) connect();
   }, PAUSE);
 }
 $("q").addEventListener("input", filter);
+for (const id of ["kind", "waiting"]) $(id).addEventListener("change", filter);
 $("rows").addEventListener("animationend", (e) => e.target.closest("tr").classList.remove("fresh"));
 $("scroll").addEventListener("scroll", render, { passive: true });
 $("free").addEventListener("click", () => ask(lock.lock.holders));

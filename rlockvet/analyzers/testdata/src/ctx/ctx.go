@@ -131,7 +131,7 @@ type locker interface {
 	Do(ctx context.Context, fn func(ctx context.Context) error, opts ...rlock.AcquireOption) error
 }
 
-func byInterface(ctx context.Context, l locker, a rlock.Acquirer) error {
+func byInterface(ctx context.Context, l locker, a *rlock.RedLock) error {
 	_ = a.Do(ctx, func(held context.Context) error {
 		return save(ctx, 1) // want `ctx within Do`
 	})
@@ -168,7 +168,7 @@ func itself(ctx context.Context, locks *rlock.Client) error {
 }
 
 func readers(ctx context.Context, locks *rlock.Client) error {
-	read := locks.NewRWLock("config").ReadLock()
+	read := locks.NewRWLock("config").Reader()
 	return read.Do(ctx, func(held context.Context) error {
 		return read.Lock(ctx) // want `which does not end when the lock is lost`
 	})

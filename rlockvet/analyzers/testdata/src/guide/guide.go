@@ -51,12 +51,10 @@ func semaphores(ctx context.Context, locks *rlock.Client, tenant string) error {
 }
 
 func signals(ctx context.Context, signals *rlock.PlainSemaphore) error {
-	hold, err := signals.Acquire(ctx)
-	if err != nil {
+	if err := signals.Release(ctx, 1); err != nil {
 		return err
 	}
-	err = errors.Join(signals.AddPermits(ctx, -1), hold.Unlock(ctx))
-	return err
+	return signals.Acquire(ctx)
 }
 
 func latches(ctx context.Context, locks *rlock.Client, deployment string) error {

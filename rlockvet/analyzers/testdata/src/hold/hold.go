@@ -35,7 +35,7 @@ func never(ctx context.Context, sem *rlock.Semaphore) error {
 	return work(hold.Context())
 }
 
-func neverByInterface(ctx context.Context, a rlock.Acquirer) (err error) {
+func neverOfAGroup(ctx context.Context, a *rlock.RedLock) (err error) {
 	var hold *rlock.Hold
 	hold, err = a.Acquire(ctx) // want `hold is never unlocked`
 	if err == nil {

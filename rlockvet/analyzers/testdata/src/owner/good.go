@@ -26,18 +26,18 @@ func request(w http.ResponseWriter, r *http.Request, lock, other *rlock.Lock) {
 func downgrade(ctx context.Context, locks *rlock.Client) error {
 	rw := locks.NewRWLock("config")
 	owner := rlock.WithOwner(ctx)
-	if err := rw.WriteLock().Lock(owner); err != nil {
+	if err := rw.Writer().Lock(owner); err != nil {
 		return err
 	}
-	if err := rw.ReadLock().Lock(owner); err != nil {
+	if err := rw.Reader().Lock(owner); err != nil {
 		return err
 	}
-	defer rw.ReadLock().Unlock(owner)
-	return rw.WriteLock().Unlock(owner)
+	defer rw.Reader().Unlock(owner)
+	return rw.Writer().Unlock(owner)
 }
 
 func readers(ctx context.Context, locks *rlock.Client) error {
-	read := locks.NewRWLock("config").ReadLock()
+	read := locks.NewRWLock("config").Reader()
 	_ = read.Lock(ctx)
 	defer read.Unlock(ctx)
 	if err := read.Do(rlock.WithOwner(ctx), work); err != nil {

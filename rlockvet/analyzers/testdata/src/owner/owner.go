@@ -80,7 +80,7 @@ func waits(ctx context.Context, locks *rlock.Client) error {
 }
 
 func inside(ctx context.Context, locks *rlock.Client) error {
-	lock := locks.NewFencedLock("a")
+	lock := locks.NewLock("a", rlock.Fenced())
 	return lock.Do(ctx, func(ctx context.Context) error {
 		owner := rlock.WithOwner(ctx)
 		if ok, err := lock.TryLock(owner); !ok { // want `this never gets the lock`

@@ -14,7 +14,7 @@ var client *rlock.Client
 
 var (
 	plain    = client.NewLock("a", rlock.NonReentrant())
-	fenced   = client.NewFencedLock("b")
+	fenced   = client.NewLock("b", rlock.Fenced())
 	Exported = client.NewLock("c")
 	later    *rlock.Lock
 	pointer  = client.NewLock("d")
@@ -22,7 +22,7 @@ var (
 )
 
 func start() {
-	later = client.NewFencedLock("e")
+	later = client.NewLock("e", rlock.Fenced())
 	later = client.NewLock("e")
 }
 
@@ -32,14 +32,14 @@ func bad(ctx context.Context, locks *rlock.Client, rw *rlock.RWLock, multi *rloc
 	if err != nil {
 		return err
 	}
-	write(hold.Token()) // want `^this lock has no fencing tokens: this is 0; make it with NewFencedLock, or with rlock.Fenced\(\)$`
+	write(hold.Token()) // want `^this lock has no fencing tokens: this is 0; make it with rlock.Fenced\(\)$`
 	a, _ := locks.NewFairLock("a").TryAcquire(ctx)
 	write(a.Token()) // want `this lock has no fencing tokens`
 	b, _ := locks.NewSpinLock("b", rlock.Backoff(time.Millisecond, time.Second)).Acquire(ctx)
 	write(b.Token()) // want `this lock has no fencing tokens`
-	c, _ := rw.ReadLock().Acquire(ctx)
+	c, _ := rw.Reader().Acquire(ctx)
 	write(c.Token()) // want `^a read lock has no fencing token: this is always 0$`
-	d, _ := locks.NewRWLock("d").WriteLock().Acquire(ctx)
+	d, _ := locks.NewRWLock("d").Writer().Acquire(ctx)
 	write(d.Token()) // want `this lock has no fencing tokens`
 	e, _ := multi.Acquire(ctx)
 	write(e.Token()) // want `^a multi lock or red lock has no fencing token: this is always 0; use rlock.HoldFrom for that of a member$`
@@ -62,28 +62,28 @@ type store struct {
 
 func newStore(locks *rlock.Client) *store {
 	s := &store{lock: locks.NewLock("store"), set: locks.NewLock("set"), Public: locks.NewLock("public"), rw: locks.NewRWLock("rw", rlock.Fenced())}
-	s.set = locks.NewFencedLock("set")
+	s.set = locks.NewLock("set", rlock.Fenced())
 	return s
 }
 
 func (s *store) write(ctx context.Context) {
 	a, _ := s.lock.Acquire(ctx)
 	write(a.Token()) // want `this lock has no fencing tokens`
-	b, _ := s.rw.ReadLock().Acquire(ctx)
+	b, _ := s.rw.Reader().Acquire(ctx)
 	write(b.Token()) // want `a read lock has no fencing token`
 
 	c, _ := s.set.Acquire(ctx)
 	write(c.Token())
 	d, _ := s.Public.Acquire(ctx)
 	write(d.Token())
-	e, _ := s.rw.WriteLock().Acquire(ctx)
+	e, _ := s.rw.Writer().Acquire(ctx)
 	write(e.Token())
 }
 
 type pair struct{ first, second *rlock.Lock }
 
 func pairs(ctx context.Context, locks *rlock.Client) {
-	p := pair{locks.NewLock("first"), locks.NewFencedLock("second")}
+	p := pair{locks.NewLock("first"), locks.NewLock("second", rlock.Fenced())}
 	a, _ := p.first.Acquire(ctx)
 	write(a.Token()) // want `this lock has no fencing tokens`
 	b, _ := p.second.Acquire(ctx)
@@ -124,7 +124,7 @@ func good(ctx context.Context, locks *rlock.Client, given *rlock.Lock, opts ...r
 
 	lock := locks.NewLock("k")
 	if opts != nil {
-		lock = locks.NewFencedLock("k")
+		lock = locks.NewLock("k", rlock.Fenced())
 	}
 	k, _ := lock.Acquire(ctx)
 	write(k.Token())

@@ -50,7 +50,7 @@ func hold(ctx context.Context, lock *rlock.Lock) error {
 	return errors.Join(err, hold.Unlock(ctx))
 }
 
-func literal(ctx context.Context, lock rlock.Locker) func() error {
+func literal(ctx context.Context, lock *rlock.Lock) func() error {
 	return func() error {
 		if err := lock.Lock(ctx); err != nil {
 			return err

@@ -26,64 +26,51 @@ type (
 	Election       struct{}
 	Hold           struct{}
 
-	AcquireOption   struct{}
-	LockOption      func()
-	SemaphoreOption func()
-	SpinOption      interface{}
-	Token           uint64
+	LockOption    interface{}
+	AcquireOption interface{ LockOption }
+	Token         uint64
 )
 
-type Acquirer interface {
-	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
+type acquirer interface {
 	Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error
-	TryDo(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) (ran bool, err error)
 }
 
-type Locker interface {
-	Acquirer
-	Lock(ctx context.Context, opts ...AcquireOption) error
-	TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
-	Unlock(ctx context.Context) error
-}
-
-func Lease(d time.Duration) AcquireOption        { return AcquireOption{} }
-func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{} }
-func Wait(d time.Duration) AcquireOption         { return AcquireOption{} }
-func AtLeast(d time.Duration) AcquireOption      { return AcquireOption{} }
-func Permits(n int) AcquireOption                { return AcquireOption{} }
+func Lease(d time.Duration) AcquireOption        { return nil }
+func RenewedLease(d time.Duration) AcquireOption { return nil }
+func Wait(d time.Duration) AcquireOption         { return nil }
+func AtLeast(d time.Duration) AcquireOption      { return nil }
+func Permits(n int) AcquireOption                { return nil }
 
 func Fenced() LockOption                                      { return nil }
 func NonReentrant() LockOption                                { return nil }
 func WriterPreference() LockOption                            { return nil }
-func Total(n int) SemaphoreOption                             { return nil }
-func Backoff(first, longest time.Duration) SpinOption         { return nil }
+func Total(n int) LockOption                                  { return nil }
+func Backoff(first, longest time.Duration) LockOption         { return nil }
 func WithOwner(ctx context.Context) context.Context           { return ctx }
 func EnsureOwner(ctx context.Context) context.Context         { return ctx }
-func HoldFrom(ctx context.Context, of Acquirer) (*Hold, bool) { return nil, false }
-func NewMultiLock(locks ...Locker) *MultiLock                 { return nil }
-func NewRedLock(locks ...Locker) *RedLock                     { return nil }
+func HoldFrom(ctx context.Context, of acquirer) (*Hold, bool) { return nil, false }
+func NewMultiLock(locks ...*Lock) *MultiLock                  { return nil }
+func NewRedLock(locks ...*Lock) *RedLock                      { return nil }
 
 func DoValue[T any](
-	ctx context.Context, of Acquirer, fn func(context.Context) (T, error), opts ...AcquireOption,
+	ctx context.Context, of acquirer, fn func(context.Context) (T, error), opts ...AcquireOption,
 ) (value T, err error) {
 	return value, err
 }
 
-func (c *Client) NewLock(name string, opts ...LockOption) *Lock                          { return nil }
-func (c *Client) NewFairLock(name string, opts ...LockOption) *Lock                      { return nil }
-func (c *Client) NewFencedLock(name string, opts ...LockOption) *Lock                    { return nil }
-func (c *Client) NewRWLock(name string, opts ...LockOption) *RWLock                      { return nil }
-func (c *Client) NewSpinLock(name string, opts ...SpinOption) *Lock                      { return nil }
-func (c *Client) NewSemaphore(name string, opts ...SemaphoreOption) *Semaphore           { return nil }
-func (c *Client) NewPlainSemaphore(name string, opts ...SemaphoreOption) *PlainSemaphore { return nil }
-func (c *Client) NewCountDownLatch(name string) *CountDownLatch                          { return nil }
-func (c *Client) NewElection(name string, opts ...AcquireOption) *Election               { return nil }
-func (c *Client) Close() error                                                           { return nil }
-func (c *Client) Shutdown(ctx context.Context) error                                     { return nil }
+func (c *Client) NewLock(name string, opts ...LockOption) *Lock                     { return nil }
+func (c *Client) NewFairLock(name string, opts ...LockOption) *Lock                 { return nil }
+func (c *Client) NewRWLock(name string, opts ...LockOption) *RWLock                 { return nil }
+func (c *Client) NewSpinLock(name string, opts ...LockOption) *Lock                 { return nil }
+func (c *Client) NewSemaphore(name string, opts ...LockOption) *Semaphore           { return nil }
+func (c *Client) NewPlainSemaphore(name string, opts ...LockOption) *PlainSemaphore { return nil }
+func (c *Client) NewCountDownLatch(name string) *CountDownLatch                     { return nil }
+func (c *Client) NewElection(name string, opts ...AcquireOption) *Election          { return nil }
+func (c *Client) Close() error                                                      { return nil }
+func (c *Client) Shutdown(ctx context.Context) error                                { return nil }
 
-func (rw *RWLock) ReadLock() *Lock  { return nil }
-func (rw *RWLock) WriteLock() *Lock { return nil }
+func (rw *RWLock) Reader() *Lock { return nil }
+func (rw *RWLock) Writer() *Lock { return nil }
 
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error { return nil }
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
@@ -106,13 +93,8 @@ func (l *Lock) TryDo(
 func (l *Lock) Unlock(ctx context.Context) error              { return nil }
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return false, nil }
 func (l *Lock) IsLocked(ctx context.Context) (bool, error)    { return false, nil }
-func (l *Lock) IsHeld(ctx context.Context) (bool, error)      { return false, nil }
 func (l *Lock) HoldCount(ctx context.Context) (int, error)    { return 0, nil }
 
-func (m *MultiLock) Lock(ctx context.Context, opts ...AcquireOption) error { return nil }
-func (m *MultiLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	return false, nil
-}
 func (m *MultiLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
 	return nil, nil
 }
@@ -127,12 +109,7 @@ func (m *MultiLock) TryDo(
 ) (ran bool, err error) {
 	return false, nil
 }
-func (m *MultiLock) Unlock(ctx context.Context) error { return nil }
 
-func (r *RedLock) Lock(ctx context.Context, opts ...AcquireOption) error { return nil }
-func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	return false, nil
-}
 func (r *RedLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) { return nil, nil }
 func (r *RedLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
 	return nil, nil
@@ -145,7 +122,6 @@ func (r *RedLock) TryDo(
 ) (ran bool, err error) {
 	return false, nil
 }
-func (r *RedLock) Unlock(ctx context.Context) error { return nil }
 
 func (s *Semaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
 	return nil, nil
@@ -163,10 +139,9 @@ func (s *Semaphore) TryDo(
 }
 func (s *Semaphore) Release(ctx context.Context, ids ...string) error { return nil }
 
-func (s *PlainSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
-	return nil, nil
-}
-func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error { return nil }
+func (s *PlainSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) error { return nil }
+func (s *PlainSemaphore) Release(ctx context.Context, n int) error                 { return nil }
+func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error           { return nil }
 
 func (l *CountDownLatch) TrySetCount(ctx context.Context, n int64) (bool, error) { return false, nil }
 func (l *CountDownLatch) CountDown(ctx context.Context) (left int64, err error)  { return 0, nil }

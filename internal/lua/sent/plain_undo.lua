@@ -1,0 +1,95 @@
+-- b8861c494625020a47ef4e9e294d64be572efed5 plain_undo
+-- Generated from ../plain_undo.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Gives back what a call took whose caller has given up, and announces that. If the call took nothing, it marks the number, so that no
+-- late command with it takes anything. A semaphore that is gone is not made again.
+--
+-- KEYS[1] semaphore a string: how many permits are free
+-- KEYS[2] marks     hash: number -> Unix ms, and the answer
+-- ARGV[2] memory    ms for which the number is remembered
+-- ARGV[3] number    of the call
+-- ARGV[4] channel
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] permits   how many
+-- returns 1 when given back, 0 when there was nothing to give back
+-- keeps rules 2, A.6, V.2
+-- for plain semaphore
+
+local function extend(key, lease)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
+end
+local function milliseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function sweep(key, number, now)
+  local size = redis.pcall('HLEN', key)
+  if type(size) ~= 'number' or size % 128 ~= 0 then
+    return
+  end
+  local all
+  if size <= 1024 then
+    all = redis.pcall('HGETALL', key)
+  else
+    all = redis.pcall('HSCAN', key, string.format('%.0f', number * 2654435761 % 4294967296), 'COUNT', 300)[2] or {}
+  end
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) < now then
+      redis.pcall('HDEL', key, all[i])
+    end
+  end
+end
+local function abandon(key, number, memory, answer)
+  memory = tonumber(memory)
+  if memory == 0 then
+    return
+  end
+  local now = milliseconds()
+  redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
+  extend(key, memory)
+  sweep(key, number, now)
+end
+local function announce(publish, channel, message)
+  return redis.call(publish, channel, message)
+end
+local function answered(marks, number)
+  local mark = redis.call('HGET', marks, number)
+  if not mark then
+    return nil
+  end
+  local sign, digits = string.match(mark, '%.([01])(%d+)$')
+  if not sign then
+    return 0
+  end
+  return sign == '0' and tonumber(digits) or -tonumber(digits)
+end
+local function note(marks, number, memory, answer, over)
+  abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))
+  for earlier in string.gmatch(over or '', '%d+') do
+    redis.call('HDEL', marks, earlier)
+  end
+end
+local function counter(key)
+  local value = redis.call('GET', key)
+  if not value then
+    return nil
+  end
+  if #value > 18 or not string.match(value, '^%-?%d+$') then
+    local shown = string.gsub(string.sub(value, 1, 64), '[%c\127-\255]', '?')
+    return nil, redis.error_reply('ERR the value is not a count: "' .. shown .. '"')
+  end
+  return tonumber(value)
+end
+local function announceValue(publish, channel, value)
+  if value > 0 then
+    announce(publish, channel, string.format('%.0f', math.min(value, 2147483647)))
+  end
+end
+local took, value = answered(KEYS[2], ARGV[3]), counter(KEYS[1])
+extend(KEYS[2], ARGV[2])
+note(KEYS[2], ARGV[3], ARGV[2])
+if took ~= 1 or not value then
+  return 0
+end
+announceValue(ARGV[5], ARGV[4], redis.call('INCRBY', KEYS[1], ARGV[6]))
+return 1
