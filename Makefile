@@ -17,7 +17,7 @@ LINTER ?= $(GO) run $(LINT)
 # The flags of tests that the race detector watches.
 RACE ?= -race
 
-# DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
+# DRIVER=rueidis, and DRIVER=valkey, have test, race, interop and torture use that library where rlock uses go-redis.
 DRIVER ?= go-redis
 ifeq ($(filter go-redis rueidis valkey,$(DRIVER)),)
 $(error DRIVER is go-redis, rueidis or valkey, not "$(DRIVER)")
@@ -111,7 +111,7 @@ conformance:
 .PHONY: quick
 quick: ## run the tests that need no redis-server, in a few seconds; for use while editing
 	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 $$($(GO) list . ./internal/... | grep -v /internal/suites/)
-	cd torture && $(GO) test -count=1 -run TestMutantsFit .
+	cd simulation && $(GO) test -count=1 -run TestMutantsFit .
 	cd simulation && $(GO) run . -seeds 100 -until 10s
 
 .PHONY: race
@@ -152,18 +152,14 @@ interop: ## test rlock together with Redisson (Java) on one server; skipped with
 	# The race detector would slow Go down, but not Java, beside which these measure Go's share.
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test -count=1 -timeout 30m -v -run 'TestFleetShares|TestFleetServes' .
 
-# Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster, red) and DURATION make a long run; BRIEF=1 has each
-# nemesis strike once, in the scenes that the simulation does not play too.
+# Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster) and DURATION make a long run; BRIEF=1 has each nemesis
+# strike once.
 SEED ?= 0
 DURATION ?= 0
 .PHONY: torture
-torture: ## break Redis, the network and processes on purpose; 5 minutes, 2 with BRIEF=1, or as set by SEED, SCENE, TOPOLOGY, DURATION
+torture: ## break real servers, connections and processes on purpose; 4 minutes, 1 with BRIEF=1, or as set by SEED, SCENE, TOPOLOGY, DURATION
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
 		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION) $(if $(BRIEF),-brief)
-
-.PHONY: mutants
-mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 40 minutes
-	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted
 planted: ## plant bugs in the lock table, or only MUTANT, each of which its model test must find; a minute
@@ -175,7 +171,7 @@ simulation: ## test the simulation, and compare its Redis with a real one
 
 # Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run; PAGE gets the rows of MUTANT; the others make a scene smaller, as a failure prints them.
 .PHONY: sim
-sim: ## play seeds of the simulation for a minute of CPU or DURATION, or SEEDS many, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
+sim: ## play seeds of the simulation for a minute of CPU or DURATION, or SEEDS many, replay SEED with a log of every event, or hunt the planted bugs MUTANT: rlock, table, all, or names
 	@cd simulation && $(GO) run . -seed $(SEED) -first $(FIRST) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
 		$(if $(WALL),-wall $(WALL)) $(if $(PAGE),-page $(abspath $(PAGE))) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)

@@ -27,7 +27,7 @@ func main() {
 	flag.BoolVar(&d.all, "all", false, "go on after a seed that breaks a promise")
 	flag.BoolVar(&d.cover, "cover", false, "print the coverage of rlock, and where the statements are that no seed has reached")
 	d.smaller.Flags(flag.CommandLine)
-	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
+	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "rlock", of the "table", or "all", each for the duration`)
 	page := flag.String("page", "", "write what comes of the hunts into the table of this page")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()

@@ -2,22 +2,15 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
-
-// mutantsFiles have the planted bugs of the torture. They are read from its source, as it is a test of another module.
-var mutantsFiles = []string{"../torture/mutants_test.go", "../torture/mutants_field_test.go"}
 
 // elsewhere are the planted bugs that nothing in the simulation can show, with the reason.
 var elsewhere = map[string]string{
@@ -93,60 +86,11 @@ type planted struct {
 	elsewhere string // what finds it without the simulation
 }
 
-// readMutants returns the planted bugs of the torture.
-func readMutants(file string) ([]planted, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
+// allMutants returns the planted bugs of rlock, those of the table, whose names begin with "table ", and those of internal/core, whose names begin with "turns ".
+func allMutants() []planted {
 	var all []planted
-	ast.Inspect(parsed, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasSuffix(strings.ToLower(spec.Names[0].Name), "mutants") {
-			return true
-		}
-		list, _ := spec.Values[0].(*ast.CompositeLit)
-		for _, e := range list.Elts {
-			m, _ := e.(*ast.CompositeLit)
-			edits, _ := m.Elts[3].(*ast.CompositeLit)
-			one := planted{Mutant: mutants.Mutant{Name: text(m.Elts[0]), What: text(m.Elts[1])}}
-			scenes, _ := m.Elts[2].(*ast.CompositeLit)
-			if one.elsewhere = text(scenes.Elts[0]); !strings.Contains(one.elsewhere, " ") {
-				one.elsewhere = "torture, " + one.elsewhere
-			}
-			for _, e := range edits.Elts {
-				e, _ := e.(*ast.CompositeLit)
-				one.Edits = append(one.Edits, mutants.Edit{File: text(e.Elts[0]), Old: text(e.Elts[1]), New: text(e.Elts[2])})
-			}
-			all = append(all, one)
-		}
-		return false
-	})
-	return all, nil
-}
-
-// text is the value of an expression of string literals.
-func text(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.BinaryExpr:
-		return text(e.X) + text(e.Y)
-	case *ast.BasicLit:
-		if s, err := strconv.Unquote(e.Value); err == nil {
-			return s
-		}
-	}
-	return ""
-}
-
-// allMutants returns the planted bugs of the torture, those of the table, whose names begin with "table ", and those of internal/core, whose names begin with "turns ".
-func allMutants() ([]planted, error) {
-	var all []planted
-	for _, file := range mutantsFiles {
-		some, err := readMutants(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+	for _, b := range slices.Concat(ownBugs, fieldBugs) {
+		all = append(all, b.planted())
 	}
 	for _, m := range mutants.Table {
 		m.Name = "table " + m.Name
@@ -160,7 +104,7 @@ func allMutants() ([]planted, error) {
 		m.Name = "turns " + m.Name
 		all = append(all, planted{m, by})
 	}
-	return all, nil
+	return all
 }
 
 func bugs(all []planted) (bugs []mutants.Mutant) {
@@ -170,13 +114,13 @@ func bugs(all []planted) (bugs []mutants.Mutant) {
 	return bugs
 }
 
-// choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table", "turns" and "torture" for those from there.
+// choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table", "turns" and "rlock" for those from there.
 func choose(all []planted, names string) (chosen []planted) {
 	for name := range strings.SplitSeq(names, ",") {
 		for _, m := range all {
 			from, _, _ := strings.Cut(m.Name, " ")
 			if from != "table" && from != "turns" {
-				from = "torture"
+				from = "rlock"
 			}
 			again := slices.ContainsFunc(chosen, func(c planted) bool { return c.Name == m.Name })
 			if !again && (name == "all" || name == from || name == m.Name) {
@@ -190,11 +134,7 @@ func choose(all []planted, names string) (chosen []planted) {
 // hunt plays seeds for each of the mutants, and reports whether all were found. A seed that is not 0 is replayed instead. What comes of the
 // hunts is written into a page, if there is one.
 func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
-	all, err := allMutants()
-	if err != nil {
-		return false, err
-	}
-	all = choose(all, names)
+	all := choose(allMutants(), names)
 	files, rest, err := mutants.Schemata("..", bugs(all))
 	if err != nil {
 		return false, err

@@ -51,10 +51,6 @@ func note(page string, m planted, t *total, limit time.Duration) error {
 	if page == "" {
 		return nil
 	}
-	all, err := allMutants()
-	if err != nil {
-		return err
-	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -63,7 +59,7 @@ func note(page string, m planted, t *total, limit time.Duration) error {
 	of[m.Name] = row(m, t, limit)
 	var b strings.Builder
 	b.WriteString(before + head + "\n" + rule + "\n")
-	for _, one := range all {
+	for _, one := range allMutants() {
 		if r, ok := of[one.Name]; ok {
 			r[columnWhat] = cell(one.What)
 			b.WriteString("| " + strings.Join(r[:], " | ") + " |\n")
@@ -74,7 +70,7 @@ func note(page string, m planted, t *total, limit time.Duration) error {
 
 // row is the row of a mutant after a hunt. A limit of zero means that it was not hunted.
 func row(m planted, t *total, limit time.Duration) [columns]string {
-	r := [columns]string{m.Name, cell(m.What), fmt.Sprintf("not in %v", limit), "found by " + m.elsewhere}
+	r := [columns]string{m.Name, cell(m.What), fmt.Sprintf("not in %v", limit), "found by " + cmp.Or(m.elsewhere, "nothing that was tried")}
 	if limit == 0 {
 		r[columnFound] = "not hunted"
 	}
