@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,11 +22,8 @@ const ChildEnv = "RLOCK_TORTURE_CHILD"
 
 // message is one line of a child's standard output.
 type message struct {
-	Client string        `json:",omitempty"` // the id of one of its clients
-	Stood  *stall        `json:",omitempty"` // when no sleeper of the process woke up
-	Turn   *Turn         `json:",omitempty"`
-	Found  string        `json:",omitempty"` // a fault that the process noticed
-	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
+	Turn  *Turn  `json:",omitempty"`
+	Found string `json:",omitempty"` // a fault that the process noticed
 }
 
 // ChildMain is the main function of a child process.
@@ -54,22 +50,20 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, client := range r.all() {
-		say(message{Client: client.ID()})
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
-	go watchMachine(ctx, func(from, to Moment) { say(message{Stood: &stall{from, to}}) })
 	r.run(ctx)
-	for _, found := range r.unsettled() {
-		say(message{Found: found})
+	r.settle()
+	if err := r.close(); err != nil {
+		say(message{Found: fmt.Sprintf("left: close: %v", err)})
 	}
-	took, err := r.close()
-	say(message{Closed: max(took, 1)})
-	return err
+	if err := leaks(sleeps); err != nil {
+		say(message{Found: fmt.Sprintf("left: %v", err)})
+	}
+	return nil
 }
 
 // child is a site in a process of its own.
@@ -77,9 +71,9 @@ type child struct {
 	site   Site
 	cmd    *exec.Cmd
 	in     io.Closer
-	due    atomic.Bool // it is to end
-	killed atomic.Bool
+	due    atomic.Bool   // it is to end
 	ended  chan struct{} // closed when it has ended, and all its output has been read
+	killed atomic.Bool
 }
 
 // startChild starts a child that reports its turns to the collector.
@@ -91,11 +85,10 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 	c.cmd.Env = append(os.Environ(), ChildEnv+"="+string(text))
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := c.cmd.StdinPipe()
+	c.in, err = c.cmd.StdinPipe()
 	require.NoError(tb, err)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(tb, err)
-	c.in = in
 	require.NoError(tb, c.cmd.Start())
 	go func() {
 		defer close(c.ended)
@@ -114,12 +107,6 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 		}
 	}()
 	return c
-}
-
-// stop makes the child finish its turns and exit, and waits for that.
-func (c *child) stop() {
-	c.dismiss()
-	<-c.ended
 }
 
 // dismiss makes the child finish its turns and exit.

@@ -56,22 +56,18 @@ func busy(a *Arena, r *rand.Rand, e *Event) {
 func stopServer(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r)
-	a.overstay(r)
 	node.Pause()
-	a.silence(r, e, d)
+	wait(d)
 	node.Resume()
 	e.What = fmt.Sprint("for ", d)
 }
 
 func stopChild(a *Arena, r *rand.Rand, e *Event) {
 	c := a.children[r.IntN(len(a.children))]
-	d := time.Duration(r.Int64N(int64(watchdogTimeout * 3 / 2)))
-	e.Site = c.site.Name
+	d := time.Duration(r.Int64N(int64(longestStop)))
 	c.signal(syscall.SIGSTOP)
 	wait(d)
 	c.signal(syscall.SIGCONT)
-	// The timers of the process have run out. It may report its losses until then.
-	e.To = now().Add(watchdogTimeout)
 	e.What = fmt.Sprintf("%s for %v", c.site.Name, d)
 }
 
@@ -79,9 +75,9 @@ func stopChild(a *Arena, r *rand.Rand, e *Event) {
 func killChild(a *Arena, r *rand.Rand, e *Event) {
 	i := r.IntN(len(a.children))
 	c := a.children[i]
-	e.Site, e.Killed, e.What = c.site.Name, true, c.site.Name
+	e.What = c.site.Name
+	a.collector.died(c.site.Name) // before it is dead: nobody may wait for its turns
 	c.kill()
-	e.To = now()
 	a.children = append(a.children[:i], a.children[i+1:]...)
 	wait(short(r))
 	a.spawn(c.site.Form, c.site.Workers)
@@ -98,59 +94,6 @@ func (a *Arena) memory(r *rand.Rand, e *Event, policy string) {
 	e.What = policy
 }
 
-// setClock moves the server's clock forward or back, and later corrects it.
-func setClock(a *Arena, r *rand.Rand, e *Event) {
-	ahead := time.Duration(r.IntN(21)-10) * time.Second
-	a.clock.Set(ahead)
-	wait(short(r))
-	a.clock.Set(0)
-	e.What = fmt.Sprint("set by ", ahead)
-}
-
-func flushAll(a *Arena, _ *rand.Rand, _ *Event) {
-	for _, node := range a.masters() {
-		_ = a.admins[node].FlushAll(context.Background()).Err()
-	}
-}
-
-// takeAway deletes a keeper's lock, and if steal is set gives it to another holder. The keeper must notice.
-func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
-	ctx := context.Background()
-	name := a.keeps(r)
-	_, admin := a.master(r)
-	if admin.Exists(ctx, name).Val() == 0 {
-		e.What = name + ", not held at the time"
-		return
-	}
-	// One script, so that the keeper cannot act in between.
-	admin.Eval(ctx, `redis.call('DEL', KEYS[1])
-		if ARGV[1] == '1' then redis.call('HSET', KEYS[1], 'f0000000-0000-4000-8000-000000000000:1', 1) redis.call('PEXPIRE', KEYS[1], 8000) end`,
-		[]string{name}, steal)
-	e.From, e.Lost, e.What = now(), name, name
-	wait(noticed)
-}
-
-// force unlocks a keeper's lock by force, through the keeper's own client or another one.
-func force(a *Arena, r *rand.Rand, e *Event) {
-	name := a.keeps(r)
-	by := a.sites[r.IntN(len(a.sites))]
-	from := now()
-	if freed, err := by.all()[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
-		e.What = name + ", without success"
-		return
-	}
-	e.From, e.Lost, e.What = from, name, fmt.Sprint(name, " by ", by.Name)
-	wait(noticed)
-}
-
-// keeps returns the name of a keeper's plain lock.
-func (a *Arena) keeps(r *rand.Rand) string {
-	return fmt.Sprintf("keep-%s-%d", a.sites[r.IntN(len(a.sites))].Name, 4*r.IntN(a.scene.Keepers/4))
-}
-
-// noticed limits how long a keeper may take to notice a loss: until the next renewal, plus some time for a noisy machine.
-const noticed = watchdogTimeout/3 + 600*time.Millisecond
-
 // rights revokes the permission to run scripts, to publish, or to use channels, from the user of all clients.
 func rights(a *Arena, r *rand.Rand, e *Event) {
 	ctx := context.Background()
@@ -162,10 +105,9 @@ func rights(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprint(what...)
 }
 
-// starve occupies every connection of a site's pool with a blocking command.
+// starve occupies every connection of the pool of this process with a blocking command.
 func starve(a *Arena, r *rand.Rand, _ *Event) {
-	rdbs := a.sites[r.IntN(len(a.sites))].rdbs
-	rdb := rdbs[r.IntN(len(rdbs))]
+	rdb := a.own.rdb
 	ctx, cancel := context.WithTimeout(context.Background(), short(r))
 	defer cancel()
 	var wg sync.WaitGroup

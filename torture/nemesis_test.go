@@ -24,24 +24,24 @@ func TestNemesesStrike(t *testing.T) {
 	a := newArena(t, Scene{Topology: topologySingle})
 	site, err := a.site(formPlain, 0).start(func(message) {})
 	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = site.close() })
-	a.sites = append(a.sites, site)
+	t.Cleanup(func() { _ = site.close() })
+	a.own = site
 	crowd(t, a.nodes[0].Proxy.Addr)
 	for _, c := range []struct {
 		name string
 		sign string // a text that an error of a user must contain
 	}{
-		{n1Close, "EOF"},
-		{n2Drop, "EOF"},
-		{n3Swallow, "i/o timeout"},
-		{n5BlackHole, "i/o timeout"},
-		{n7Flush, "NOSCRIPT"},
-		{n8KillAll, "EOF"},
-		{n10Busy, "BUSY"},
-		{n17OOM, "OOM"},
-		{n20ACL, "NOPERM"},
-		{n21Starve, "deadline exceeded"},
-		{n22Replicas, "NOREPLICAS"},
+		{closed, "EOF"},
+		{dropped, "EOF"},
+		{swallowed, "i/o timeout"},
+		{blackHoled, "i/o timeout"},
+		{flushed, "NOSCRIPT"},
+		{killedClients, "EOF"},
+		{busied, "BUSY"},
+		{outOfMemory, "OOM"},
+		{noRights, "NOPERM"},
+		{busyPool, "deadline exceeded"},
+		{noReplicas, "NOREPLICAS"},
 	} {
 		met := func(seed uint64) bool {
 			user := redistest.Open(t, &redis.Options{
@@ -55,7 +55,7 @@ func TestNemesesStrike(t *testing.T) {
 			}()
 			found := false
 			for working := true; working; {
-				found = found || strings.Contains(everything(t.Context(), user, site.rdbs[0], sha), c.sign)
+				found = found || strings.Contains(everything(t.Context(), user, site.rdb, sha), c.sign)
 				select {
 				case <-done:
 					working = false
@@ -112,7 +112,7 @@ func TestRestoreForgetsWrites(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		nemeses[n27Restore](a, random, &Event{From: now()})
+		nemeses[restored](a, random, &Event{From: now()})
 	}()
 	for written, going := int64(0), true; going; {
 		if admin.Incr(t.Context(), "count").Err() == nil {
@@ -144,7 +144,7 @@ func TestLossyFailoverLosesWrites(t *testing.T) {
 		pause(t.Context(), 1300*time.Millisecond) // by then the nemesis has cut the replicas off
 		wrote <- admin.Set(t.Context(), "after", "lost", 0).Err()
 	}()
-	nemeses[n15Lossy](a, rand.New(rand.NewPCG(1, 1)), &Event{From: now()})
+	nemeses[lossy](a, rand.New(rand.NewPCG(1, 1)), &Event{From: now()})
 	require.NoError(t, <-wrote)
 	master, admin := a.master(rand.New(rand.NewPCG(1, 1)))
 	require.NotEqual(t, old, master)

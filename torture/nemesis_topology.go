@@ -13,16 +13,13 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func (a *Arena) restart(r *rand.Rand, e *Event, nodes int) {
-	first, d := r.IntN(len(a.nodes)), short(r)
-	for i := range nodes {
-		a.nodes[(first+i)%len(a.nodes)].Kill()
-	}
+func restart(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	d := short(r)
+	node.Kill()
 	wait(d)
-	for i := range nodes {
-		a.nodes[(first+i)%len(a.nodes)].Run()
-	}
-	e.What = fmt.Sprintf("of %d, empty, after %v", nodes, d)
+	node.Run()
+	e.What = fmt.Sprintf("empty, after %v", d)
 }
 
 // restore takes a snapshot, and starts a master again with it a little later.
@@ -58,7 +55,7 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 		})
 		return
 	}
-	name := a.someName(r)
+	name := someName(r)
 	if r.IntN(2) == 0 {
 		e.What = "cluster failover"
 		a.cluster.Failover(a.tb, name)
@@ -103,8 +100,8 @@ func (a *Arena) replaced(node *redistest.Server) {
 	})
 }
 
-// lossy kills a master that no longer reaches its replicas, so that the new master lacks its latest writes.
-func lossy(a *Arena, r *rand.Rand, e *Event) {
+// lossyFailover kills a master that no longer reaches its replicas, so that the new master lacks its latest writes.
+func lossyFailover(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	f := node.Proxy.SwallowReply(-1, redistest.Named("replconf")) // each replica sends one a second
 	wait(1500 * time.Millisecond)
@@ -117,13 +114,13 @@ func lossy(a *Arena, r *rand.Rand, e *Event) {
 }
 
 func moveSlot(a *Arena, r *rand.Rand, e *Event) {
-	name := a.someName(r)
+	name := someName(r)
 	a.cluster.MoveSlot(a.tb, name)
 	e.What = "of " + name
 }
 
-// someName returns the name of a lock of the scene.
-func (a *Arena) someName(r *rand.Rand) string {
-	share := a.scene.Mix[r.IntN(len(a.scene.Mix))]
-	return share.Names[r.IntN(len(share.Names))]
+// someName returns the name of a lock.
+func someName(r *rand.Rand) string {
+	_, names := draw(r)
+	return names[0]
 }

@@ -2,332 +2,172 @@ package torture
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/testkit/handles"
 )
 
-// Share is a kind of lock in the workload, with its weight and its names.
-type Share struct {
-	Kind   string
-	Weight int
-	Names  []string // each turn draws one, a group two
+// share is a kind of lock in the workload, with its weight and its names.
+type share struct {
+	kind   string
+	weight int
+	names  []string // each turn draws one, a group two
 }
 
 // fresh stands for a name that changes forty times a second, and is the same for all sites. Few owners want each name, and
 // each waiter's subscription is new.
 const fresh = "fresh"
 
-// mix returns the workload for one Redis. Groups and plain locks share some names. Of many names there is a pair, without braces and
-// with: Redisson's rule derives the same keys and channels from both.
-func mix() []Share {
-	return append([]Share{
-		{kindLock, 18, []string{"a", "{a}", "b"}},
-		{kindLock, 12, []string{fresh}},
-		{kindSpin, 6, []string{"{b}"}},
-		{kindFenced, 12, []string{"fenced0", "{fenced0}"}},
-		{kindFenced, 6, []string{elections}},
-		{kindFair, 12, []string{"fair0", "{fair0}"}},
-		{kindFencedFair, 6, []string{"fair-fenced"}},
-		{kindRead, 16, []string{"rw0", "{rw0}", "rw-fenced"}},
-		{kindYieldingRead, 6, []string{yielded}},
-		{kindWrite, 8, []string{"rw0", "{rw0}", yielded}},
-		{kindFencedWrite, 6, []string{"rw-fenced"}},
-		{kindMulti, 10, []string{"a", "{a}", "e"}},
-	}, counts...)
+// permits is how many there are of the semaphore.
+const permits = 3
+
+// mix is the workload. Groups and plain locks share some names. Of some names there is a pair, without braces and with: Redisson's rule
+// derives the same keys and channels from both.
+var mix = []share{
+	{kindLock, 18, []string{"a", "{a}", "b"}},
+	{kindLock, 12, []string{fresh}},
+	{kindSpin, 6, []string{"{b}"}},
+	{kindFenced, 12, []string{"fenced0", "{fenced0}"}},
+	{kindFair, 12, []string{"fair0", "{fair0}"}},
+	{kindFencedFair, 6, []string{"fair-fenced"}},
+	{kindRead, 16, []string{"rw0", "rw-fenced"}},
+	{kindYieldingRead, 6, []string{"rw1"}},
+	{kindWrite, 8, []string{"rw0", "rw1"}},
+	{kindFencedWrite, 6, []string{"rw-fenced"}},
+	{kindMulti, 10, []string{"a", "{a}", "b"}},
+	{kindSemaphore, 8, []string{"sem0"}},
+}
+
+// draw returns a kind of lock, and its names.
+func draw(r *rand.Rand) (kind string, names []string) {
+	total := 0
+	for _, s := range mix {
+		total += s.weight
+	}
+	n := r.IntN(total)
+	for _, s := range mix {
+		if n -= s.weight; n >= 0 {
+			continue
+		}
+		i := r.IntN(len(s.names))
+		switch {
+		case s.kind == kindMulti:
+			return s.kind, []string{s.names[i], s.names[(i+1)%len(s.names)]}
+		case s.names[i] == fresh:
+			return s.kind, []string{fmt.Sprintf("%s-%d", fresh, now()/Moment(25*time.Millisecond))}
+		}
+		return s.kind, []string{s.names[i]}
+	}
+	panic("unreachable")
 }
 
 // worker is one goroutine of a site. It is a new owner in every turn.
 type worker struct {
 	*running
-	number int
 	random *rand.Rand
 }
 
-// turn uses a lock once.
+// turn uses a lock once, and reports each step.
 func (w *worker) turn(ctx context.Context) {
-	p := w.draw()
-	w.drawCounted(&p)
-	w.drawLead(&p)
-	if p.rest > 0 {
-		if pause(ctx, p.rest); ctx.Err() != nil {
-			return
+	t := Turn{ID: w.ids.Add(1), Site: w.Name}
+	t.Kind, t.Names = draw(w.random)
+	report := func() { told := t; w.say(message{Turn: &told}) }
+	hold := w.acquire(&t, report)
+	if hold == nil {
+		t.Over = now()
+		report()
+		pause(ctx, 2*time.Millisecond) // Redis may fail again at once
+		return
+	}
+	report()
+	w.work(&t, hold, report)
+	if t.Lease == 0 || w.random.IntN(4) > 0 { // otherwise the lease ends by itself
+		if err := hold.Unlock(context.Background()); err != nil {
+			t.Err = err.Error()
 		}
 	}
-	clients := w.all()
-	t := Turn{
-		ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0, Try: p.try,
-		Client: clients[0].ID(), Verb: p.verb, Wait: p.wait,
-	}
-	if t.Renew {
-		t.Lease = watchdogTimeout
-		if p.renewed > 0 {
-			t.Lease = p.renewed
-		}
-		t.Renewal = t.Lease
-	}
-	if t.counts() {
-		t.Permits = p.permits
-	}
-	s := section{worker: w, plan: p, Turn: &t, clients: clients, lock: handle(clients, t.Kind, t.Names...)}
-	if w.random.IntN(200) == 0 {
-		t.badInput(s.lock)
-	}
-	switch {
-	case t.Kind == kindLatch:
-		s.countDown(ctx)
-	case t.Kind == kindPlain:
-		s.countPlain(ctx)
-	case p.verb == verbAcquire:
-		s.acquire(ctx)
-	case p.verb == verbLead:
-		s.lead(ctx)
-	default:
-		s.do(ctx)
-	}
-	w.emit(t)
-	if t.Answer == failed {
-		pause(ctx, 2*time.Millisecond)
-	}
+	t.Over = now()
+	report()
 }
 
-// section is a turn in progress.
-type section struct {
-	*worker
-	plan
-	*Turn
-
-	clients []*rlock.Client
-	lock    handles.Any
-	past    *outlived // that the context of the turn has; nil means none
-}
-
-// terms returns the context and the options of the attempt, and notes when it is asked. The caller must call the function
-// once it no longer needs the context.
-func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
+// acquire tries to get the lock, in one of the ways that callers have. The hold is nil if it could not.
+func (w *worker) acquire(t *Turn, report func()) *rlock.Hold {
+	lock, r := handle(w.client, t.Kind, t.Names...), w.random
+	verb := lock.Acquire
 	var opts []rlock.AcquireOption
-	if s.Permits > 1 {
-		opts = append(opts, rlock.Permits(s.Permits))
+	if t.Kind == kindSemaphore {
+		t.Permits = 1 + r.IntN(permits)
+		opts = append(opts, rlock.Permits(t.Permits))
 	}
-	if s.lease > 0 {
-		opts = append(opts, rlock.Lease(s.lease))
+	switch r.IntN(6) {
+	case 0:
+		t.Lease = shortLease + time.Duration(r.IntN(int(2*shortLease)))
+		opts = append(opts, rlock.Lease(t.Lease))
+	case 1:
+		opts = append(opts, rlock.RenewedLease(2*shortLease+time.Duration(r.IntN(int(watchdogTimeout-2*shortLease)))))
 	}
-	if s.renewed > 0 {
-		opts = append(opts, rlock.RenewedLease(s.renewed))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	t.Asked = now()
+	switch n := r.IntN(10); {
+	case n < 3:
+		verb = lock.TryAcquire
+	case n < 6:
+		d := time.Duration(1+r.IntN(400)) * time.Millisecond
+		t.Limit = t.Asked.Add(d)
+		opts = append(opts, rlock.Wait(d))
+	case n < 8:
+		d := time.Duration(1 + r.IntN(int(60*time.Millisecond)))
+		t.Limit = t.Asked.Add(d)
+		defer time.AfterFunc(d, cancel).Stop()
+	case n < 9:
+		d := 100*time.Millisecond + time.Duration(r.IntN(int(time.Second)))
+		t.Limit = t.Asked.Add(d)
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
 	}
-	if s.wait > 0 {
-		opts = append(opts, rlock.Wait(s.wait))
-	}
-	var cancel context.CancelFunc = func() {}
-	// The moments are read before the timers start. Otherwise an attempt may end by its timer, and before the recorded end.
-	switch start := now(); {
-	case s.deadline > 0:
-		s.Timed = true
-		s.Limit = start.Add(s.deadline)
-		s.Ended = s.Limit
-		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
-	case s.cancel > 0:
-		s.Ended = start.Add(s.cancel)
-		ended, end := context.WithCancel(context.Background())
-		stop := time.AfterFunc(s.cancel, end)
-		ctx, cancel = ended, func() { stop.Stop(); end() }
-	}
-	ctx = s.outlive(ctx)
-	s.Hears = s.deadline == 0 && s.cancel == 0
-	s.Asked = now()
-	s.emit(*s.Turn)
-	return ctx, opts, cancel
-}
-
-// answered records that the attempt is over.
-func (s *section) answered(ctx context.Context, err error) {
-	s.Answered = now()
-	if s.Ended > s.Answered {
-		s.Ended = 0
-	}
-	s.Class = s.class(err)
-	switch {
-	case err == nil:
-		s.Answer = got
-		return
-	case ctx.Err() == nil && s.Class == contention:
-		s.Answer = refused
-	default:
-		s.Answer = failed
-	}
-	s.Err = err.Error()
-}
-
-// acquire uses the lock with Acquire, or TryAcquire.
-func (s *section) acquire(ctx context.Context) {
-	ctx, opts, cancel := s.terms(ctx)
-	verb := s.lock.Acquire
-	if s.try {
-		verb = s.lock.TryAcquire
-	}
+	report()
 	hold, err := verb(ctx, opts...)
-	if s.answered(ctx, err); err == nil {
-		s.Token = uint64(hold.Token())
-		s.believe(hold)
-	}
-	cancel()
-	s.emit(*s.Turn)
+	t.Answered = now()
 	if err != nil {
-		return
-	}
-	again := s.reenter(hold)
-	if s.random.IntN(4) == 0 {
-		s.borrow(hold.Context(), hold)
-	}
-	if hold = s.handOff(hold); hold == nil {
-		s.emit(*s.Turn)
-		return
-	}
-	s.work(hold)
-	s.unlockAll(again)
-	s.release(hold)
-}
-
-// badInput tries invalid leases, which rlock must reject before it sends anything.
-func (t *Turn) badInput(lock handles.Any) {
-	for _, d := range []time.Duration{0, -time.Second, 700 * time.Microsecond, 1<<63 - 1} {
-		if hold, err := lock.TryAcquire(context.Background(), rlock.Lease(d)); !errors.Is(err, rlock.ErrInvalidOption) {
-			t.wrong("Lease(%v) returned %v %v", d, hold, err)
-		}
-	}
-	t.endedContext(lock)
-}
-
-// reenter acquires the lock again as its owner.
-func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
-	var again []*rlock.Hold
-	if s.lease > 0 && s.lease < 2*shortLease || s.depth == 1 {
+		t.Err = err.Error()
 		return nil
 	}
-	s.Lease = max(s.Lease, watchdogTimeout)
-	for i := range s.depth - 1 {
-		ctx := hold.Context()
-		if i > 0 {
-			ctx = rlock.EnsureOwner(ctx)
-		}
-		from := now()
-		inner, err := s.lock.TryAcquire(ctx)
-		s.called(from, err)
-		if s.judge().Reentry(s, hold, inner, err); err == nil {
-			again = append(again, inner)
-		}
-	}
-	return again
+	t.Got, t.Token = true, uint64(hold.Token())
+	t.believe(hold)
+	return hold
 }
 
-// unlockAll ends the re-entries.
-func (s *section) unlockAll(again []*rlock.Hold) {
-	for _, h := range again {
-		from := now()
-		err := h.Unlock(context.Background())
-		s.called(from, err)
-		if errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-			s.wrong("the unlock of a re-entry returned %v", err)
-		}
+// work holds the lock for a moment, and now and then for longer than its lease.
+func (w *worker) work(t *Turn, hold *rlock.Hold, report func()) {
+	until := t.Answered.Add(time.Duration(w.random.IntN(int(5 * time.Millisecond))))
+	switch w.random.IntN(200) {
+	case 0:
+		until = t.Answered.Add(watchdogTimeout * 11 / 10)
+	case 1, 2:
+		until = t.Answered.Add(3 * shortLease)
 	}
-}
-
-// work holds the lock for as long as planned. It writes to the protected data at the beginning and at the end.
-func (s *section) work(hold *rlock.Hold) {
-	if s.First == 0 {
-		return
-	}
-	s.Writes = append(s.Writes, now())
-	until := s.Answered.Add(s.hold)
-	if s.plan.extend > 0 {
-		s.extend(hold, s.plan.extend)
-	}
-	for told := now(); now() < until; {
+	for told := now(); now() < until && t.believe(hold); {
 		pause(context.Background(), min(until.Sub(now()), 4*time.Millisecond))
-		s.notice(hold)
-		if !s.stillBelieves(hold) {
-			return
-		}
 		if now().Sub(told) > 50*time.Millisecond {
 			told = now()
-			s.emit(*s.Turn)
+			report()
 		}
 	}
-	if s.stillBelieves(hold) {
-		pause(context.Background(), s.gap)
-		s.Writes = append(s.Writes, now())
-	}
+	t.believe(hold)
 }
 
-// stillBelieves looks at the hold, and records a loss.
-func (s *section) stillBelieves(hold *rlock.Hold) bool {
-	if s.believe(hold) {
-		return true
+// believe records that the owner believes to hold the lock now. It reports whether the hold is still good.
+func (t *Turn) believe(hold *rlock.Hold) bool {
+	at := now()
+	if hold.Err() != nil {
+		return false
 	}
-	if errors.Is(hold.Err(), rlock.ErrLost) {
-		s.Lost = now()
+	if t.First == 0 {
+		t.First = at
 	}
-	return false
-}
-
-// release ends the hold in the way that the plan chose.
-func (s *section) release(hold *rlock.Hold) {
-	ctx := context.Background()
-	switch s.plan.release {
-	case releaseNever:
-		s.Unlock, s.Unlocked = left, now()
-		s.Deadline = s.Unlocked.Add(time.Until(hold.Deadline()))
-		return
-	case releaseCanceled:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		cancel()
-	case releaseAtOnce:
-		s.releaseAtOnce(hold)
-		return
-	}
-	if s.gap == 0 {
-		s.believe(hold)
-	}
-	s.unlock(ctx, hold)
-	s.leaves(hold)
-	if s.plan.release == releaseTwice {
-		if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-			s.wrong("the second unlock returned %v", err)
-		}
-	}
-}
-
-// releaseAtOnce lets two goroutines unlock the same hold. One of them must release it, and the other must get
-// [rlock.ErrNotHeld].
-func (s *section) releaseAtOnce(hold *rlock.Hold) {
-	s.unlocking(hold)
-	var wg sync.WaitGroup
-	var errs [2]error
-	for i := range errs {
-		wg.Go(func() { errs[i] = hold.Unlock(context.Background()) })
-	}
-	wg.Wait()
-	s.Unlocked = now()
-	late := 0
-	for _, err := range errs {
-		s.class(err)
-		switch {
-		case err == nil:
-			s.Unlock = got
-		case errors.Is(err, rlock.ErrLost):
-			s.Unlock, s.Err = lost, err.Error()
-		case errors.Is(err, rlock.ErrNotHeld):
-			late++
-		default:
-			s.Unlock, s.Err = failed, err.Error()
-		}
-	}
-	if late != 1 {
-		s.wrong("two unlocks at once returned %v and %v", errs[0], errs[1])
-	}
+	t.Last = at
+	return true
 }

@@ -1,7 +1,7 @@
-// Package promises has what rlock promises, as the checkers that the torture and the simulation share. A checker is a method of [Judge]. Its
-// arguments are what somebody saw: an owner that gets a lock and those that believe to have it, a call, the end of a hold, the operations on
-// a lock, two looks at Redis. The torture derives them from the record of a scene, once that is over, and the simulation from its workers,
-// as it runs. What a real machine needs is an argument, too: slack, and what excuses something.
+// Package promises has what rlock promises, as checkers. A checker is a method of [Judge]. Its arguments are what somebody saw: an owner that
+// gets a lock and those that believe to have it, a call, the end of a hold, the operations on a lock, two looks at Redis. The simulation has all
+// of them, and calls them as it runs. The torture has exclusion, permits and token, and derives their arguments from the record of a scene, once
+// that is over. What a real machine needs is an argument, too: slack, and what excuses something.
 //
 // The text of a broken promise begins with its name:
 //
@@ -22,13 +22,9 @@
 //	re-entry, extend, borrow, do, election, ticket
 //	                     what its owner may do with a hold
 //
-// Some promises have their evidence on one side only, and stay there. The torture alone samples each hold all the time, so it checks that its
-// context ends by its deadline. Only it has fleets, whose turns and hand-offs it measures, and a share of calls that may be late.
-// It measures how long a lock was free, and how long Redis kept it for nobody, from intervals: it cannot look at Redis and at the owners in
-// one moment. The simulation can, so it alone checks that a refusal has a cause, that each owner has a quarter of its lease left, what AtLeast
-// keeps, what a turn costs in commands, and each key that is left. It also sees what the network told each process, so it alone compares the error of
-// a call with that. Both check shutdowns: the torture by when they return, the simulation by
-// whom they tell and what they leave.
+// Some checks stay in the simulation, as they need to look at Redis and at the owners in one moment: that a refusal has a cause, that each owner
+// has a quarter of its lease left, what AtLeast keeps, what a turn costs in commands, whom a shutdown tells and what it leaves, and each key that
+// is left. It also sees what the network told each process, so it compares the error of a call with that.
 package promises
 
 import (

@@ -163,7 +163,7 @@ func (r *run) brokenf(format string, args ...any) {
 	}
 }
 
-// checks returns the checkers that the torture has, too. The run must be locked.
+// checks returns the checkers. The run must be locked.
 func (r *run) checks() promises.Judge { return r.brokenf }
 
 // unlessForgotten are the same, unless Redis may forget. The run must be locked.
