@@ -66,7 +66,7 @@ func TestAMultiLockOfOneClientTakesTwoRoundTrips(t *testing.T) {
 					require.NoError(t, err)
 					scripts = d.took()
 					require.Equal(t, n, scripts, "%s, %d names: one script a name", what, n)
-					most := 3.0 // in all
+					most := 4.0 // in all; mostly 3, but goroutines that begin together may share two pipelines instead of one
 					if what != "pool" || n > 10 {
 						most += float64(n) / 2 // over few connections
 					}
