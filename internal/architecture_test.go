@@ -83,7 +83,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2074, "internal/group": 957, "internal/client": 3065, "internal/pubsub": 1465,
+	".": 2074, "internal/group": 1015, "internal/client": 3065, "internal/pubsub": 1465,
 	"internal/transport": 1194, "internal/wire": 1802,
 }
 
@@ -98,7 +98,7 @@ const maxHouse = 4836
 // what the root exports: functions, methods, types, constants and variables. internal/core takes the place of the lock table and of the line, kind by
 // kind; until the last kind has moved, it counts by itself.
 const (
-	maxLibrary  = 19509
+	maxLibrary  = 19567
 	maxCore     = 1941
 	maxLua      = 3083
 	maxExported = 149

@@ -110,12 +110,8 @@ func (w *worker) acquire(t *Turn, report func()) *rlock.Hold {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ways := 10
-	if t.Kind == kindMulti {
-		ways-- // not without a limit: groups that each have what others need try again and again, so nothing bounds the wait of one
-	}
 	t.Asked = now()
-	switch n := r.IntN(ways); {
+	switch n := r.IntN(10); {
 	case n < 3:
 		verb = lock.TryAcquire
 	case n < 6:

@@ -84,6 +84,26 @@ func (a *acquisition) take(ctx context.Context, i int, t client.Terms) error {
 	return nil
 }
 
+// has reports whether a member is held.
+func (a *acquisition) has(i int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.members[i].part != nil
+}
+
+// giveBack unlocks the members from one on, and forgets them. Nobody waits for that.
+func (a *acquisition) giveBack(from int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.members[from:] {
+		m := &a.members[from+i]
+		if held := m.part; held != nil {
+			m.part = nil
+			a.group.alongside(from+i, func() { _ = held.Unlock(context.Background()) })
+		}
+	}
+}
+
 // stop ends the context of the acquisition, because the client of a member shuts down.
 func (a *acquisition) stop() {
 	a.mu.Lock()

@@ -297,15 +297,15 @@ func TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, c.deadline)
 				defer cancel()
 			}
-			fakes[0].silence = c.silence
-			fakes[1].set(fault.ErrRefused)
-			fakes[1].delay = time.Microsecond // the other one has been asked by then
-			fakes[1].reached = func() {
-				fakes[1].set(nil)
-				fakes[1].mu.Lock()
-				fakes[1].delay = floor/2 - time.Millisecond
-				fakes[1].mu.Unlock()
-				fakes[0].stall()
+			fakes[1].silence = c.silence
+			fakes[0].set(fault.ErrRefused)
+			fakes[0].delay = time.Microsecond // the other one has been asked by then
+			fakes[0].reached = func() {
+				fakes[0].set(nil)
+				fakes[0].mu.Lock()
+				fakes[0].delay = floor/2 - time.Millisecond
+				fakes[0].mu.Unlock()
+				fakes[1].stall()
 			}
 			result := take(ctx, NewMulti(members), client.Terms{Op: "acquire", Limited: c.wait > 0, Wait: c.wait})
 			if c.cancel > 0 {

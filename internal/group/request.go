@@ -29,6 +29,8 @@ type request struct {
 	floor   time.Duration // how long members may be silent before that counts as an outage
 	timeout time.Duration // the longest command timeout
 	lease   time.Duration // the shortest lease
+	ends    bool          // the wait for a member of a multi lock has failed
+	refusal error         // of a member of a multi lock in this round, before the latest ones were asked
 }
 
 // bounds sets the moments of the request.
@@ -68,7 +70,7 @@ func (r *request) left(most time.Duration) time.Duration {
 
 // acquire takes the group, in rounds. Each asks all members at once. After a round that fails, it gives all back. A red lock pauses then, by
 // chance. A multi lock waits for the member that failed, as any call waits for a lock, holding nothing meanwhile, and then asks for the others: so
-// no order in which others take the members can block it for good.
+// no order in which others take the members can block it for good. See takeFrom.
 func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 	r.bounds(ctx)
 	first := -1         // a multi lock waits for this member
@@ -85,6 +87,9 @@ func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 		}
 		r.giveUp(ctx, a)
 		err, failing := r.group.failure(errs, false), failed(errs)
+		if r.refusal != nil {
+			last, since, r.refusal = r.refusal, time.Time{}, nil
+		}
 		if errors.Is(err, fault.ErrNotAcquired) || loud(errs) {
 			since = time.Time{}
 		} else if since.IsZero() {
@@ -99,7 +104,7 @@ func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 			last = err
 		}
 		mayWait := errors.Is(err, fault.ErrNotAcquired) || client.Retryable(err)
-		if r.Single() || r.over(ctx) || !mayWait || failing >= 0 && failing == first {
+		if r.Single() || r.over(ctx) || !mayWait || r.ends {
 			return nil, r.ended(ctx, err)
 		}
 		if !r.group.red {
@@ -118,33 +123,70 @@ func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// takeFrom waits for one member, if that is not negative, and then asks for all others at the same time. It returns the errors of the
-// members, and when it asked last. In later rounds it waits for the others, too, but only for a moment, which is random: they may have
-// lines, which a try does not enter, and of two groups that each wait for what the other one has, chance decides which one gives up.
+// takeFrom waits for one member, if that is not negative, and then asks for all others at the same time, without waiting. It returns the errors of
+// the members, and when it asked last. If one refuses, and all before it in the order of the group are held, it keeps these, gives back those after it,
+// waits for it for a moment, and goes on with those after it. All groups take members in one order, so of those that want the same ones, one gets on;
+// who has members out of that order never waits for another one. Somebody outside may use another order, so the moment is short.
 func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisition, asked time.Time, errs []error) {
 	ctx, a = r.begin(ctx)
 	errs, asked = make([]error, len(r.group.locks)), time.Now()
+	var waited time.Duration
 	t := r.Terms
 	t.Wait = r.left(t.Wait)
-	if first >= 0 && !r.end.IsZero() && r.end.Before(t.By) {
+	ends := !r.end.IsZero() && r.end.Before(t.By)
+	if first >= 0 && ends {
 		t.By = r.end // what the round before said stands if the end of the wait cuts a question off
 	}
 	if first >= 0 {
-		if errs[first] = a.take(ctx, first, t); errs[first] != nil {
+		errs[first] = a.take(ctx, first, t)
+		if r.ends = errs[first] != nil; r.ends {
 			return a, asked, errs
 		}
-		t.Limited, t.Wait, asked = true, r.left(moment(round, time.Since(asked), r.lease)), time.Now()
-	} else if !r.Single() {
+		waited, asked = time.Since(asked), time.Now()
+	}
+	if !r.Single() {
 		t.Limited, t.Wait = true, 0
 	}
-	if t.By.IsZero() && !r.Single() { // no short wait bounds the replies
-		t.By = time.Now().Add(r.timeout)
+	unbounded := t.By.IsZero() && !r.Single() // no short wait bounds the replies
+	for next := 0; ; next++ {
+		if unbounded {
+			t.By = time.Now().Add(r.timeout)
+		}
+		r.askAll(ctx, a, next, t, errs)
+		refused := failed(errs)
+		if refused < 0 {
+			r.took(a)
+			return a, asked, errs
+		}
+		inOrder := slices.IndexFunc(errs, func(err error) bool { return err != nil }) == refused && errors.Is(errs[refused], fault.ErrNotAcquired)
+		if r.Single() || r.over(ctx) || refused == 0 || !inOrder {
+			return a, asked, errs
+		}
+		r.refusal = r.group.failure(errs, false)
+		a.giveBack(refused + 1)
+		clear(errs[refused:]) // they are asked again
+		wait := t
+		if wait.Wait = r.left(patience(round, waited, r.lease)); unbounded {
+			wait.By = time.Now().Add(r.timeout)
+		} else if ends { // what it said just now stands, too
+			wait.By = r.end
+		}
+		asked = time.Now()
+		if errs[refused] = a.take(ctx, refused, wait); errs[refused] != nil {
+			return a, asked, errs
+		}
+		next = refused
 	}
+}
+
+// askAll asks for the members from one on that are not held, at the same time.
+func (r *request) askAll(ctx context.Context, a *acquisition, from int, t client.Terms, errs []error) {
 	calls, sides := make([]func() error, len(errs)), make(map[table.Key]int)
-	for i, l := range r.group.locks {
+	for i, l := range r.group.locks[from:] {
+		i += from
 		at, ok := sides[l.ID().Key]
 		switch {
-		case i == first:
+		case a.has(i):
 		case ok: // an owner can read what it may write, and not the other way round: the writer is asked first
 			writer := calls[at]
 			calls[at] = func() error {
@@ -162,16 +204,12 @@ func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisitio
 		}
 	}
 	r.group.each(calls, 0, nil, func(int, error) bool { return false })
-	if failed(errs) < 0 {
-		r.took(a)
-	}
-	return a, asked, errs
 }
 
-// moment returns for how long a multi lock that holds a member waits for the others: a random time from x to 2x, but at most a tenth of
-// the lease, and 3 s. x grows with the rounds, and with the wait for the member before, so that the lines of the others let it through.
-func moment(round int, waited, lease time.Duration) time.Duration {
-	most := min(2*max(10*time.Millisecond<<min(round-1, 10), min(waited, 250*time.Millisecond)), 3*time.Second, lease/10)
+// patience returns for how long a multi lock that holds members waits for another one: a random time from x to 2x, but at most a tenth of the lease,
+// and 3 s. x grows with the rounds, and with the wait before, so that the lines of the others let it through.
+func patience(round int, waited, lease time.Duration) time.Duration {
+	most := min(2*max(10*time.Millisecond<<min(max(round-1, 0), 10), min(waited, 250*time.Millisecond)), 3*time.Second, lease/10)
 	return most/2 + rand.N(most/2+1)
 }
 

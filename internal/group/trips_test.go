@@ -43,6 +43,45 @@ func far(t *testing.T, test func(t *testing.T, d *distant)) {
 	})
 }
 
+// TestMultiLocksThatWaitForDifferentMembersGoOn has twelve groups want the same two locks: half of them wait for the one, half for the other, when
+// both are released.
+func TestMultiLocksThatWaitForDifferentMembersGoOn(t *testing.T) {
+	far(t, func(t *testing.T, d *distant) {
+		t.Helper()
+		var clients []*client.Client
+		for range 3 {
+			clients = append(clients, d.newLinked(t, pooled))
+		}
+		locks := named(d.newLinked(t, pooled), 0, 2)
+		const half = 6
+		var holds []client.Held
+		var wg sync.WaitGroup
+		for _, last := range slices.Backward(locks) {
+			h, err := last.Take(t.Context(), forever)
+			require.NoError(t, err)
+			holds = append(holds, h)
+			for i := range half {
+				wg.Go(func() {
+					h, err := NewMulti(named(clients[i%len(clients)], 0, 2)).Take(t.Context(), forever)
+					if err == nil {
+						err = h.Unlock(t.Context())
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				<-time.After(2 * trip)
+			}
+		}
+		<-time.After(50 * trip)
+		for _, h := range holds {
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		took := trips(wg.Wait)
+		require.Less(t, took, 2.0*half*20, "round trips")
+	})
+}
+
 func TestAMultiLockOfOneClientTakesTwoRoundTrips(t *testing.T) {
 	for _, n := range []int{2, 10, 20, 50} {
 		for what, info := range map[string]driver.Info{
