@@ -61,7 +61,7 @@ func (l *Lock) Name() string { return l.in().Name() }
 // The error is [ErrLost] if this owner lost the lock and has not unlocked it since. Other errors are [ErrClosed], [ErrInvalidName],
 // [ErrInvalidOption], [ErrNotReplicated], and errors from Redis that waiting does not help. After an error nothing is held.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	_, err := l.in().Acquire(ctx, terms("lock", false, false, l.in(), opts))
+	_, err := l.in().Take(ctx, terms("lock", false, false, l.in(), opts))
 	return err
 }
 
@@ -71,7 +71,7 @@ func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 // A single attempt does not overtake other processes that wait for the lock, so it may also return false for a lock that one of them is
 // about to get.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	_, err := l.in().Acquire(ctx, terms("try lock", true, false, l.in(), opts))
+	_, err := l.in().Take(ctx, terms("try lock", true, false, l.in(), opts))
 	return acquired(err)
 }
 

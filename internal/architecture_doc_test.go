@@ -176,7 +176,7 @@ func TestCallsAreDrawn(t *testing.T) {
 	}
 	d := readDocument(t)
 	call := regexp.MustCompile(`(?m)^ +(\w+)->>(\w+): (\w+)`)
-	for _, heading := range []string{"A Lock, from the call to the return", "The reply comes after the caller left"} {
+	for _, heading := range []string{"A plain lock, from the call to the return", "A write lock, from the call to the return", "The reply comes after the caller left"} {
 		calls := call.FindAllStringSubmatch(d.drawing(t, heading), -1)
 		require.Greater(t, len(calls), 5, heading)
 		for _, m := range calls {

@@ -51,8 +51,8 @@ var permitted = map[string][]string{
 		"internal/transport", "internal/watchdog", "internal/wire", "observe",
 	},
 	"internal/core": {
-		"internal/clock", "internal/config", "internal/fault", "internal/lease", "internal/notice", "internal/outcome", "internal/pubsub",
-		"internal/queue", "internal/task", "internal/transport", "internal/watchdog", "internal/wire", "observe",
+		"internal/clock", "internal/config", "internal/fault", "internal/lease", "internal/notice", "internal/outcome", "internal/owner",
+		"internal/pubsub", "internal/queue", "internal/task", "internal/transport", "internal/watchdog", "internal/wire", "observe",
 	},
 	"internal/watchdog": {
 		"internal/clock", "internal/config", "internal/driver", "internal/fault", "internal/notice", "internal/table", "internal/task",
@@ -83,7 +83,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2074, "internal/group": 1015, "internal/client": 3065, "internal/pubsub": 1465,
+	".": 2074, "internal/group": 1015, "internal/client": 3185, "internal/pubsub": 1465,
 	"internal/transport": 1194, "internal/wire": 1802,
 }
 
@@ -98,9 +98,9 @@ const maxHouse = 4836
 // what the root exports: functions, methods, types, constants and variables. internal/core takes the place of the lock table and of the line, kind by
 // kind; until the last kind has moved, it counts by itself.
 const (
-	maxLibrary  = 19567
-	maxCore     = 1941
-	maxLua      = 3083
+	maxLibrary  = 19718
+	maxCore     = 2650
+	maxLua      = 3153
 	maxExported = 149
 )
 

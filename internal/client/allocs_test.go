@@ -46,14 +46,14 @@ var pairs = []pair{
 }
 
 func lockAndUnlock(ctx context.Context, l *Lock) error {
-	if _, err := l.Acquire(ctx, Terms{Op: "lock"}); err != nil {
+	if _, err := l.Take(ctx, Terms{Op: "lock"}); err != nil {
 		return err
 	}
 	return l.Unlock(ctx)
 }
 
 func tryLockAndUnlock(ctx context.Context, l *Lock) error {
-	if _, err := l.Acquire(ctx, Terms{Op: "try lock", Limited: true}); err != nil {
+	if _, err := l.Take(ctx, Terms{Op: "try lock", Limited: true}); err != nil {
 		return err
 	}
 	return l.Unlock(ctx)
@@ -77,7 +77,7 @@ func forEachPair(t *testing.T, test func(t *testing.T, p pair, c *Client, once f
 			c := New(testConfig(), new(granting))
 			defer c.Close()
 			var l Lock
-			l.Init(c, wire.Plain, "name", "name")
+			tabled(&l, c, wire.Plain, "name", "name")
 			ctx := context.Background()
 			if p.canEnd {
 				var cancel context.CancelFunc

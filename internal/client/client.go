@@ -148,6 +148,9 @@ func (c *Client) Counts() (n table.Counts) {
 	return n
 }
 
+// Core returns the locks by turns, for tests and for questions about them.
+func (c *Client) Core() *core.Client { return c.core }
+
 // Hub returns the pub/sub hub, for tests and for questions about it.
 func (c *Client) Hub() *pubsub.Hub { return c.hub }
 

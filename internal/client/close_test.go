@@ -93,7 +93,7 @@ func TestCloseTimesOut(t *testing.T) {
 		c := f.client()
 		l := f.lock(c, wire.Plain)
 		var held Lock
-		held.Init(c, wire.Plain, "held", "held")
+		tabled(&held, c, wire.Plain, "held", "held")
 		require.NoError(f, acquire(f.Context(), &held))
 		f.slowly("acquire", time.Minute, 0)
 		r := f.async(func() error { return acquireForASecond(f, l) })

@@ -139,8 +139,14 @@ func (f *fixture) client(change ...func(cfg *Config)) *Client {
 // lock returns a new handle.
 func (f *fixture) lock(c *Client, kind *wire.Kind) *Lock {
 	l := new(Lock)
-	l.Init(c, f.kind(kind), name, name)
+	tabled(l, c, f.kind(kind), name, name)
 	return l
+}
+
+// tabled makes the zero Lock a handle on a lock that the lock table has, whatever its kind.
+func tabled(l *Lock, c *Client, kind *wire.Kind, name, inRedis string) {
+	l.Init(c, kind, name, inRedis)
+	l.turns = nil
 }
 
 // kind returns the kind of lock that a test uses where it says so.
@@ -225,13 +231,13 @@ func (r *result) returnedAt(at time.Duration) {
 
 // acquire is the root's Lock.
 func acquire(ctx context.Context, l *Lock) error {
-	_, err := l.Acquire(ctx, Terms{Op: "lock"})
+	_, err := l.Take(ctx, Terms{Op: "lock"})
 	return err
 }
 
 // acquireWithin is the root's Lock with a wait.
 func acquireWithin(ctx context.Context, l *Lock, wait time.Duration) error {
-	_, err := l.Acquire(ctx, Terms{Op: "lock", Limited: true, Wait: wait})
+	_, err := l.Take(ctx, Terms{Op: "lock", Limited: true, Wait: wait})
 	return err
 }
 

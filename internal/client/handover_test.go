@@ -26,7 +26,7 @@ func (f *fixture) contend(goroutines, turns int, handles ...*Lock) (tokens map[u
 		for range goroutines {
 			all.Go(func() {
 				for range turns {
-					got, err := l.Acquire(f.Context(), Terms{Op: "lock"})
+					got, err := l.Take(f.Context(), Terms{Op: "lock"})
 					if err != nil {
 						f.Errorf("lock: %v", err)
 						return

@@ -41,7 +41,7 @@ func TestRenewalsShareACommand(t *testing.T) {
 		for i := range locks {
 			name := string(rune('A' + i))
 			locks[i] = new(Lock)
-			locks[i].Init(c, wire.Plain, name, name)
+			tabled(locks[i], c, wire.Plain, name, name)
 			require.NoError(f, acquire(f.Context(), locks[i]))
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -80,9 +80,22 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 
 // look asks for what Redis has of the lock. A user who has no right to the waiters sees none.
 func (l *Lock) look(ctx context.Context) (wire.Info, error) {
-	reply, err := l.client.raw(ctx, l.h.Key.Name, l.h.Kind.InfoCommand(l.h.Names(), true))
+	command := func(waiters bool) []any {
+		if l.turns != nil {
+			keys, _ := l.turns.Keys(l.h.Key.Name)
+			if !waiters {
+				keys[1] = keys[0] // which is no line
+			}
+			if !l.h.Kind.Tokens {
+				keys = keys[:2]
+			}
+			return wire.InfoCommand(keys...)
+		}
+		return l.h.Kind.InfoCommand(l.h.Names(), waiters)
+	}
+	reply, err := l.client.raw(ctx, l.h.Key.Name, command(true))
 	if err.Denied() {
-		reply, err = l.client.raw(ctx, l.h.Key.Name, l.h.Kind.InfoCommand(l.h.Names(), false))
+		reply, err = l.client.raw(ctx, l.h.Key.Name, command(false))
 	}
 	if err != nil {
 		return wire.Info{}, err

@@ -123,7 +123,7 @@ func TestALatchWorksDuringAShutdown(t *testing.T) {
 		f.set(2)
 		c := f.client()
 		var lock Lock
-		lock.Init(c, wire.Plain, "lock", "lock")
+		tabled(&lock, c, wire.Plain, "lock", "lock")
 		l, hold := f.latch(c), f.hold(f.Context(), &lock, Terms{})
 		shutdown := f.async(func() error { return c.Shutdown(f.Context()) })
 		left, err := l.CountDown(f.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
@@ -22,7 +23,9 @@ import (
 type Lock struct {
 	client *Client
 	h      table.Handle
-	err    error // the error of the name or of the options, or nil
+	turns  *core.Kind  // nil means that the lock table has it
+	opened core.Opened // those that it unlocks
+	err    error       // the error of the name or of the options, or nil
 
 	// Defaults are those of its acquisitions, which its options set. Nil means that these say nothing.
 	Defaults *Terms
@@ -38,7 +41,7 @@ type ID struct {
 func (l *Lock) Init(c *Client, k *wire.Kind, name, inRedis string) {
 	l.client = c
 	l.h.Kind, l.h.Name, l.h.Key = k, name, c.table.Key(inRedis, k.Family)
-	l.h.FirstDelay, l.h.MaxDelay = k.FirstDelay, k.MaxDelay
+	l.h.FirstDelay, l.h.MaxDelay, l.turns = k.FirstDelay, k.MaxDelay, byTurns[k]
 	l.err = k.CheckName(inRedis, c.driver.Info().Cluster)
 }
 
@@ -80,6 +83,17 @@ func (l *Lock) Channel() string { return l.h.Names().Channel }
 // Locks returns the lock itself. It implements [Member].
 func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 
+// Line returns how many attempts of this process wait for the lock, and whether the first of them sleeps and whether it is reached by messages.
+func (l *Lock) Line() (waiters int, rests, listens bool) {
+	c := l.client
+	if l.turns != nil {
+		return c.core.Line(l.turns, l.h.Key.Name)
+	}
+	waiters, rests, channel := c.table.Line(l.h.Key)
+	_, confirmed := c.hub.Received(channel)
+	return waiters, rests, channel != "" && confirmed
+}
+
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
 	l.client.LogHere(notice.Entry{Lock: l.h.Name, Message: m, Err: err})
@@ -96,24 +110,38 @@ func (l *Lock) Check(op string) error {
 	return nil
 }
 
-// Take implements [Member].
+// Take implements [Member]. It acquires the lock, or re-enters it.
 func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
-	a, err := l.Acquire(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return taken{l, a}, nil
-}
-
-// Acquire acquires the lock, or re-enters it.
-func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.span(ctx, &t)
-	a, err := l.acquire(ctx, t, seen)
+	h, by, err := l.take(ctx, &t, seen)
 	if seen != nil {
 		t.Group.SawMember(seen)
-		seen.End(heldBy(a), err)
+		seen.End(by, err)
 	}
-	return a, err
+	return h, err
+}
+
+// take is Take, for those who may observe it.
+func (l *Lock) take(ctx context.Context, t *Terms, seen *report.Span) (Held, report.Acquired, error) {
+	if err := l.Check(t.Op); err != nil {
+		return nil, report.Acquired{}, err
+	}
+	w := l.newWait(ctx, t, l.client.cfg.AckTimeout)
+	if l.turns == nil {
+		a, err := l.acquire(ctx, t, seen, &w)
+		if err != nil {
+			return nil, report.Acquired{}, err
+		}
+		return taken{l, a}, heldBy(a), nil
+	}
+	if err := cmp.Or(t.Err, l.fits(t)); err != nil {
+		return nil, report.Acquired{}, l.wrap(err, t.Op)
+	}
+	h, err := l.acquireByTurns(ctx, t, seen, &w)
+	if err != nil {
+		return nil, report.Acquired{}, err
+	}
+	return held{l, h}, report.Acquired{By: true, Reentered: h.Reentered(), Token: h.Token()}, nil
 }
 
 // span begins to observe an acquisition of the lock, if anybody observes its client.
@@ -128,28 +156,21 @@ func (l *Lock) span(ctx context.Context, t *Terms) *report.Span {
 	return l.client.reports.Begin(ctx, s, t.Group)
 }
 
-// heldBy returns what an observer is told of an acquisition, which is nil if there is none.
+// heldBy returns what an observer is told of an acquisition.
 func heldBy(a *table.Acquisition) report.Acquired {
-	if a == nil {
-		return report.Acquired{}
-	}
 	return report.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
-// acquire is Acquire, for those who may observe it.
-func (l *Lock) acquire(ctx context.Context, t Terms, seen *report.Span) (*table.Acquisition, error) {
-	if err := l.Check(t.Op); err != nil {
-		return nil, err
-	}
-	w := l.newWait(ctx, &t, l.client.cfg.AckTimeout)
+// acquire is take by the lock table.
+func (l *Lock) acquire(ctx context.Context, t *Terms, seen *report.Span, w *Wait) (*table.Acquisition, error) {
 	waiting, stop := t.waiting(ctx)
 	defer stop()
-	a, err := l.begin(ctx, waiting, &t, seen, &w)
+	a, err := l.begin(ctx, waiting, t, seen, w)
 	if err != nil {
 		return nil, err
 	}
 	defer l.client.tasks.End()
-	return l.attempt(ctx, waiting, t.Op, a, seen, &w)
+	return l.attempt(ctx, waiting, t.Op, a, seen, w)
 }
 
 // begin begins an operation that acquires the lock, and returns its attempt. The caller must end the operation, unless there is an error.
@@ -195,7 +216,7 @@ func (l *Lock) refused(ctx context.Context, op string, last outcome.Result, held
 // fits returns what is wrong with terms for this kind of lock.
 func (l *Lock) fits(t *Terms) error {
 	switch n, most := t.Permits, l.h.Kind.MaxPermits; {
-	case t.AtLeast != 0 && (l.h.Kind.Park == nil || !t.ByHold):
+	case t.AtLeast != 0 && (l.turns != core.Plain && l.h.Kind.Park == nil || !t.ByHold):
 		return errNoAtLeast
 	case t.Lease != 0 && l.h.Kind == wire.PlainPermit:
 		return errNoLease
@@ -282,6 +303,9 @@ func (c *Client) sleep(limit context.Context, step *table.Step) table.Cause {
 func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.Check("unlock"); err != nil {
 		return err
+	}
+	if l.turns != nil {
+		return l.wrap(l.client.core.Unlock(ctx, l.turns, l.h.Key.Name, l.Who(ctx), &l.opened), "unlock")
 	}
 	var x table.Exit
 	var n notice.List

@@ -85,7 +85,7 @@ func (p patience) acquire(f *fixture, l *Lock) error {
 		defer cancel()
 		defer time.AfterFunc(p.cancel, cancel).Stop()
 	}
-	_, err := l.Acquire(ctx, Terms{Op: "lock", Limited: p.wait >= 0, Wait: max(p.wait, 0)})
+	_, err := l.Take(ctx, Terms{Op: "lock", Limited: p.wait >= 0, Wait: max(p.wait, 0)})
 	if err != nil && p.deadline > 0 && ctx.Err() != nil {
 		require.ErrorIs(f, err, context.DeadlineExceeded)
 	}
@@ -178,7 +178,7 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 				f.info = driver.Info{Bounded: true, Slots: 1}
 				m := f.client()
 				busy, l := new(Lock), f.lock(m, wire.Plain)
-				busy.Init(m, wire.Plain, "busy", "busy")
+				tabled(busy, m, wire.Plain, "busy", "busy")
 				f.slowly("acquire", 0, commandTimeout-time.Millisecond)
 				first := f.async(func() error { return acquire(f.Context(), busy) })
 				f.took()
@@ -257,7 +257,7 @@ func TestErrorsThatStayAreNeither(t *testing.T) {
 	for _, code := range []string{"NOPERM", "NOAUTH", "WRONGTYPE", "OOM"} {
 		run(t, func(f *fixture) {
 			l := new(Lock)
-			l.Init(f.client(), wire.Plain, "name", "prefix:name")
+			tabled(l, f.client(), wire.Plain, "name", "prefix:name")
 			f.instead(func(string, func() wire.Reply) wire.Reply { return rejected(code) })
 			_, forced := l.ForceUnlock(f.Context(), nil)
 			_, queried := l.IsLocked(f.Context())
@@ -348,7 +348,7 @@ func TestQueriesWithoutAConnection(t *testing.T) {
 			var all []*result
 			for _, name := range []string{"one", "two", "three"} {
 				busy := new(Lock)
-				busy.Init(m, wire.Plain, name, name)
+				tabled(busy, m, wire.Plain, name, name)
 				all = append(all, f.async(func() error { return acquire(f.Context(), busy) }))
 				f.took()
 			}
@@ -378,7 +378,7 @@ func TestClosedClientIsNoOutage(t *testing.T) {
 		f.info = driver.Info{Bounded: true, Slots: 1}
 		m := f.client()
 		l, other := f.lock(m, wire.Plain), new(Lock)
-		other.Init(m, wire.Plain, "other", "other")
+		tabled(other, m, wire.Plain, "other", "other")
 		f.hang()
 		var all []*result
 		for _, p := range []patience{{wait: -1}, {wait: time.Minute}, {wait: -1, deadline: time.Minute}} {

@@ -23,7 +23,7 @@ func TestAnOutageIsLogged(t *testing.T) {
 		for i := range n {
 			l := new(Lock)
 			name := fmt.Sprintf("name %d", i)
-			l.Init(c, wire.Plain, name, name)
+			tabled(l, c, wire.Plain, name, name)
 			require.NoError(f, acquire(f.Context(), l))
 		}
 		down := true

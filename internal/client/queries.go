@@ -9,7 +9,6 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -24,20 +23,33 @@ func (l *Lock) ForceUnlock(ctx context.Context, from []string) (bool, error) {
 	if err := wire.CheckHolders(from); err != nil {
 		return false, l.wrap(err, op)
 	}
-	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), l.client.table.Lined(&l.h), from...), forced{l})
+	var call wire.Call
+	if l.turns != nil {
+		call = l.client.core.ForceCall(l.turns, l.h.Key.Name, from)
+	} else {
+		call = l.h.Kind.ForceCall(l.h.Names(), l.client.table.Lined(&l.h), from...)
+	}
+	r, err := l.query(ctx, op, call, forced{l})
 	if err != nil {
 		return false, err
 	}
 	forced{l}.Late(0, r, clock.Now())
-	return r.N == 1, nil
+	return freed(&r), nil
 }
+
+// freed reports whether a reply says that the lock was freed.
+func freed(r *wire.Reply) bool { return r.N == 1 || len(r.List) > 0 && r.List[0] == 1 }
 
 // forced takes the reply of an unlock by force, also after its caller has left.
 type forced struct{ l *Lock }
 
 // Late ends every grant that this client has of the lock, if it was freed.
 func (f forced) Late(_ uint64, r wire.Reply, now clock.Instant) {
-	if r.Err != nil || r.N != 1 {
+	if r.Err != nil || !freed(&r) {
+		return
+	}
+	if f.l.turns != nil {
+		f.l.client.core.Forced(f.l.turns, f.l.h.Key.Name, r.List[1])
 		return
 	}
 	var micros int64
@@ -51,13 +63,21 @@ func (f forced) Late(_ uint64, r wire.Reply, now clock.Instant) {
 
 // IsLocked reports whether any owner holds the lock.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
-	seen, err := l.inspect(ctx, "is locked", nil)
+	const op = "is locked"
+	if err := l.Check(op); err != nil {
+		return false, err
+	}
+	seen, err := l.inspect(ctx, op, l.h.Kind.InspectCall(l.h.Names()))
 	return seen.locked, err
 }
 
 // TTL returns how long the lock's present lease still runs.
 func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
-	seen, err := l.inspect(ctx, "ttl", nil)
+	const op = "ttl"
+	if err := l.Check(op); err != nil {
+		return 0, err
+	}
+	seen, err := l.inspect(ctx, op, l.h.Kind.InspectCall(l.h.Names()))
 	return seen.ttl, err
 }
 
@@ -67,8 +87,21 @@ func (l *Lock) HoldCount(ctx context.Context) (int, error) {
 	if err := l.Check(op); err != nil {
 		return 0, err
 	}
+	call := l.h.Kind.InspectCall(l.h.Names())
+	if l.turns != nil {
+		field, count := l.client.core.Chosen(l.turns, l.h.Key.Name, l.Who(ctx), &l.opened)
+		call.Args.Holder = field
+		seen, err := l.inspect(ctx, op, call)
+		if err != nil || !seen.held {
+			return 0, err
+		}
+		return count(), nil
+	}
 	g := l.client.table.Chosen(&l.h, l.Who(ctx), clock.Now())
-	seen, err := l.inspect(ctx, op, g)
+	if g != nil {
+		call = g.Inspect()
+	}
+	seen, err := l.inspect(ctx, op, call)
 	if err != nil || !seen.held {
 		return 0, err
 	}
@@ -81,15 +114,8 @@ type inspection struct {
 	locked, held bool
 }
 
-// inspect asks Redis about the lock, and whether it is held by a grant, unless that is nil.
-func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspection, error) {
-	if err := l.Check(op); err != nil {
-		return inspection{}, err
-	}
-	call := l.h.Kind.InspectCall(l.h.Names())
-	if g != nil {
-		call = g.Inspect()
-	}
+// inspect asks Redis about the lock, by a call of [wire.Kind.InspectCall].
+func (l *Lock) inspect(ctx context.Context, op string, call wire.Call) (inspection, error) {
 	r, err := l.query(ctx, op, call, nil)
 	if err != nil {
 		return inspection{}, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,10 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/report"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -74,7 +70,7 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	return permits{&s.Lock, h}, nil
+	return held{&s.Lock, h}, nil
 }
 
 // take is Take, for those who may observe it.
@@ -88,106 +84,10 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *report.Span) (*core
 	w := s.newWait(ctx, &t, s.client.cfg.AckTimeout) // all that follows takes no longer
 	var h *core.Hold
 	err := s.setUpFor(ctx, &t, seen, &w, func() (err error) {
-		h, err = s.contend(ctx, &t, seen, &w)
+		h, err = s.acquireByTurns(ctx, &t, seen, &w)
 		return err
 	})
 	return h, err
-}
-
-// contend acquires permits of a semaphore, as far as it is known to be set up.
-func (s *Semaphore) contend(ctx context.Context, t *Terms, seen *report.Span, w *Wait) (*core.Hold, error) {
-	c := s.client
-	switch {
-	case ctx.Err() != nil:
-		return nil, s.named(EndOf(ctx), t.Op)
-	case c.IsStopping() || !c.tasks.Begin():
-		return nil, s.wrap(fault.ErrClosed, t.Op)
-	}
-	defer c.tasks.End()
-	c.used()
-	waiting, stop := t.waiting(ctx)
-	defer stop()
-	want := core.Terms{
-		Kind: core.Permits, Name: s.h.Name, Key: s.h.Key.Name, Flags: strconv.Itoa(max(t.Permits, 1)), Lease: t.Lease, Renewed: t.Renews(),
-		Single: w.single, SetsUp: w.setsUp, Bound: w.bound, Denied: s.denied, Context: contexts(seen.Context(ctx), seen.Context(waiting)),
-	}
-	if seen != nil { // a nil Span must not become a Witness that is not nil
-		want.Witness = seen
-	}
-	if want.Lease == 0 {
-		want.Lease = c.cfg.Table.WatchdogTimeout
-	}
-	h, out := c.core.Acquire(&want)
-	seen.Saw(out.Seen)
-	switch {
-	case h != nil:
-		return h, nil
-	case out.Err == nil && c.IsStopping() && (ctx.Err() == nil || !out.Last.Refused):
-		out.Err = fault.ErrClosed
-	}
-	return nil, s.refused(ctx, t.Op, out.Last, out.HeldFor, w, out.Err)
-}
-
-// contexts returns that of the caller, or that of the wait: see [core.Terms].
-func contexts(caller, waiting context.Context) func(known bool) context.Context {
-	return func(known bool) context.Context {
-		if known {
-			return waiting
-		}
-		return caller
-	}
-}
-
-// denied adds to an error of Redis which right to look for.
-func (l *Lock) denied(err error) error {
-	if f := (*fault.Error)(nil); errors.As(err, &f) {
-		return l.h.Of(f)
-	}
-	return err
-}
-
-// permits is the Held of permits.
-type permits struct {
-	lock *Lock
-	*core.Hold
-}
-
-var _ Held = permits{}
-
-// Locks implements [Held].
-func (p permits) Locks() []*Lock { return []*Lock{p.lock} }
-
-// OwnerOf implements [Held]. Permits have no owner.
-func (permits) OwnerOf(table.Key) *owner.Owner { return nil }
-
-// Unlock implements [Held].
-func (p permits) Unlock(ctx context.Context) error { return p.lock.wrap(p.Hold.Unlock(ctx), "unlock") }
-
-// Extend implements [Held].
-func (p permits) Extend(ctx context.Context, d time.Duration) error {
-	const op = "extend"
-	l := p.lock
-	switch {
-	case ctx.Err() != nil && p.Err() == nil:
-		return l.wrap(EndOf(ctx), op)
-	case !l.client.tasks.Begin():
-		return l.wrap(cmp.Or(p.Err(), fault.ErrClosed), op)
-	}
-	defer l.client.tasks.End()
-	sent := clock.Now()
-	failed, over := p.Hold.Extend(ctx, d)
-	if over != nil {
-		return l.wrap(over, op)
-	}
-	return l.failed(ctx, op, failed, outcome.Since(sent))
-}
-
-// Part implements [Held].
-func (p permits) Part(m Member) Held {
-	if l, ok := m.(*Lock); ok && l.ID() == p.lock.ID() {
-		return p
-	}
-	return nil
 }
 
 // setUpFor calls what acquires permits. If the handle has a total, it sets the semaphore up before, and again if it is gone.

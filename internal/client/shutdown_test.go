@@ -23,7 +23,7 @@ func (f *fixture) shutdown(ctx context.Context, c *Client) *result {
 // other returns a handle on a lock of its own.
 func (f *fixture) other(c *Client, kind *wire.Kind, name string) *Lock {
 	l := new(Lock)
-	l.Init(c, kind, name, name)
+	tabled(l, c, kind, name, name)
 	return l
 }
 

@@ -23,17 +23,24 @@ func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
 	if !h.valid() {
 		return "", &fault.OpError{Op: t.Op, What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
 	}
-	of, ok := h.of.(taken)
-	if !ok {
-		return "", &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), What: descriptionOf(h.of), Err: errNoExport}
+	locks := h.of.Locks()
+	l := locks[0]
+	exports := func(ctx context.Context) (string, error) { return "", errNoExport }
+	switch of := h.of.(type) {
+	case held:
+		exports = func(ctx context.Context) (string, error) { return of.export(ctx, t.Lease) }
+	case taken:
+		exports = func(ctx context.Context) (string, error) { return l.export(ctx, of.Acquisition, &t) }
+	default:
+		return "", &fault.OpError{Op: t.Op, Name: l.Name(), What: descriptionOf(h.of), Err: errNoExport}
 	}
-	ticket, err := of.lock.export(ctx, of.Acquisition, &t)
-	return ticket, of.lock.wrap(err, t.Op)
+	ticket, err := l.exported(ctx, h.of, &t, exports)
+	return ticket, l.wrap(err, t.Op)
 }
 
-// export carries out the steps of an export.
-func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (string, error) {
-	switch err := a.Err(clock.Now()); {
+// exported checks whether a hold may be exported, and calls what does it.
+func (l *Lock) exported(ctx context.Context, of Held, t *Terms, exports func(ctx context.Context) (string, error)) (string, error) {
+	switch err := of.Err(); {
 	case err != nil:
 		return "", err
 	case t.Err != nil:
@@ -48,14 +55,19 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 		return "", fault.ErrClosed
 	}
 	defer l.client.tasks.End()
-	var x table.Exit
-	var n notice.List
-	began := clock.Now()
 	var lent driver.Lent // the goroutine of an AfterFunc may look at its context late
 	lent.Lend(ctx)
 	defer lent.End()
 	spared, done := sparing(&lent)
 	defer done()
+	return exports(spared)
+}
+
+// export carries out the steps of an export.
+func (l *Lock) export(spared context.Context, a *table.Acquisition, t *Terms) (string, error) {
+	var x table.Exit
+	var n notice.List
+	began := clock.Now()
 	err := l.client.exit(spared, &x, l.client.table.Export(&x, a, t.Lease, spared, began, &n), &n)
 	var failed *fault.Error
 	switch {

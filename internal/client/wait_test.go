@@ -57,7 +57,7 @@ func everyWait(t *testing.T, test func(f *fixture, d *traced, s *span, call func
 	for what, method := range map[string]func(m *Client) func(ctx context.Context, t Terms) error{
 		"lock": func(m *Client) func(ctx context.Context, t Terms) error {
 			l := new(Lock)
-			l.Init(m, wire.Plain, name, name)
+			tabled(l, m, wire.Plain, name, name)
 			return func(ctx context.Context, t Terms) error {
 				_, err := l.Take(ctx, t)
 				return err

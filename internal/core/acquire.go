@@ -2,15 +2,11 @@ package core
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/transport"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 const (
@@ -24,23 +20,41 @@ const (
 
 // Acquire takes a lock, or returns why not: then nothing is held, and nothing stays behind. The caller has begun a task.
 func (c *Client) Acquire(t *Terms) (*Hold, Outcome) {
-	a := c.newAttempt(t)
-	h := a.acquire()
-	c.mu.Lock()
-	a.conclude()
-	c.mu.Unlock()
-	if h == nil && !a.gone {
-		a.leave()
+	for {
+		if h, out := c.reenter(t); h != nil || out.Err != nil || out.ended {
+			return h, out
+		}
+		if isClosed(c.Stopping) {
+			return nil, Outcome{Err: fault.ErrClosed}
+		}
+		a, first := c.newAttempt(t)
+		if first != nil {
+			if out, over := first.await(t); over {
+				return nil, out
+			}
+			continue
+		}
+		h := a.acquire()
+		c.mu.Lock()
+		a.conclude()
+		a.disown()
+		c.mu.Unlock()
+		if h == nil && !a.gone {
+			a.leave()
+		}
+		if h != nil {
+			t.Context = nil // it keeps what the caller's context has in memory
+		}
+		return h, a.out
 	}
-	if h != nil {
-		t.Context = nil // it keeps what the caller's context has in memory
-	}
-	return h, a.out
 }
 
 func (a *attempt) acquire() *Hold {
 	c := a.client
-	if a.t.Single {
+	switch {
+	case a.t.Ticket != "":
+		return a.adopt()
+	case a.t.Single:
 		return a.try()
 	}
 	refused := false
@@ -101,11 +115,11 @@ func (a *attempt) try() *Hold {
 func (c *Client) expect(a *attempt) { a.live[a.number] = a }
 
 // heldHere returns the hold because of which nobody else of this process can have the lock, or nil. The client's mutex must be held.
-func (n *name) heldHere() *Hold {
-	if n.kind.Shared || n.asks == nil || n.asks.hold == nil || n.asks.hold.over() {
+func (n *name) heldHere() *grant {
+	if n.held == nil || n.held.over() {
 		return nil
 	}
-	return n.asks.hold
+	return n.held
 }
 
 func (a *attempt) isWaitedFor() bool {
@@ -125,16 +139,9 @@ func (a *attempt) note(change func()) {
 // conclude notes what is known at the end of the attempt: by its own questions, by those of the one that asks for all of this process, or
 // because this process holds the lock. The client's mutex must be held.
 func (a *attempt) conclude() {
-	now, floor := clock.Now(), a.client.floor()
-	a.out.Last = a.known.At(now, floor)
-	if h := a.heldHere(); h != nil && h.attempt != a {
-		a.out.HeldFor = max(now.Sub(h.since), 1)
-		if !a.out.Last.Known() {
-			a.out.Last = a.known.RefusedUntil(h.term.Ends()).At(now, floor)
-		}
-	}
-	if a.asks != nil && a.asks != a && !a.out.Last.Known() {
-		a.out.Last = a.asks.known.At(now, floor)
+	a.out.Last = a.sofar()
+	if g := a.heldHere(); g != nil && g.attempt != a {
+		a.out.HeldFor = max(clock.Now().Sub(g.since), 1)
 	}
 	if a.sleeps {
 		a.sleeps = false
@@ -173,7 +180,8 @@ func (a *attempt) contend(refused bool) *Hold {
 		}
 	}()
 	poll, failures, wrong := c.cfg.Poll, 0, 0
-	if a.stood || refused || a.lingers() || a.turn != nil && c.cfg.Publish == "n" { // the one before it has heard of a release, maybe
+	delay := a.t.Spin.First                                                                         // it is told nothing, if that is not zero
+	if delay == 0 && (a.stood || refused || a.lingers() || a.turn != nil && c.cfg.Publish == "n") { // the one before it has heard of a release, maybe
 		if t = a.listen(); !a.subscribed(t) {
 			return nil
 		}
@@ -190,13 +198,19 @@ func (a *attempt) contend(refused bool) *Hold {
 			wrong++
 			continue
 		case next == later, next == again:
-			failures++
-			if !a.pause(clock.Backoff(failures, time.Second, nil)) {
+			if failures++; !a.pause(clock.Backoff(failures, time.Second, nil)) {
 				return nil
 			}
 			continue
 		}
 		failures, wrong = 0, 0
+		if delay > 0 {
+			if a.asleep(); !a.pause(delay + rand.N(delay/10+1)) {
+				return nil
+			}
+			delay = min(2*delay, a.t.Spin.Longest)
+			continue
+		}
 		if t == nil {
 			t = a.listen()
 		}
@@ -251,145 +265,4 @@ func (a *attempt) mode(t *topic) string {
 		return "new"
 	}
 	return "try"
-}
-
-// next is what to do after a question.
-type next byte
-
-const (
-	over  next = iota // nothing
-	again             // ask at once: the clock was wrong, or the place is lost
-	later             // ask after a pause: nobody could say
-	wait              // it is refused
-)
-
-// said is what Redis said when it refused.
-type said struct {
-	ttl   time.Duration // of the lease in the way; negative means that it is not known
-	place int64
-	deaf  bool // the server that decides does not hear this client
-}
-
-// ask asks once, and is the one place that classifies a reply. A hold means that the lock was acquired.
-func (a *attempt) ask(mode string) (*Hold, next) {
-	c := a.client
-	until := a.until()
-	q := transport.Question{Call: a.acquireCall(mode, until), Slot: transport.WaitSlot, Stop: c.Stopping, Acked: true, Number: uint64(a.number)}
-	if !a.told && a.t.Bound != 0 {
-		q.Within = max(a.t.Bound.Sub(clock.Now()), time.Millisecond)
-	}
-	a.out.Seen.Questions++
-	a.note(func() { a.known.Asked(q.Number, clock.Now()) })
-	r, sent := a.send(a.limit(), q, a)
-	if r.Err != nil {
-		return nil, a.failed(r.Err, mode, until)
-	}
-	if r.List == nil {
-		return a.take(clock.Of(sent), a.t.Lease, r.N, true)
-	}
-	if r.List[1] > a.open {
-		a.open = 0 // nothing of its earlier commands can come any more
-	}
-	switch r.List[0] {
-	case 0:
-		a.told = true
-		return nil, a.onRefused(r.List, mode)
-	case -1:
-		a.told, a.stood, a.first = true, false, false
-	}
-	return nil, again
-}
-
-// Late takes the reply to a question that came after its caller had left: Redis answers, so the silence of others counts from now.
-func (a *attempt) Late(number uint64, r wire.Reply, now clock.Instant) {
-	if r.Err != nil && !r.Err.Replied() {
-		return
-	}
-	a.note(func() {
-		if n := a.client.names[a.key]; n != nil {
-			for _, other := range n.live {
-				other.known.Late(number, now)
-			}
-		}
-	})
-}
-
-// onRefused takes the reply of a refusal.
-func (a *attempt) onRefused(reply []int64, mode string) next {
-	unset := a.kind == Permits && reply[5] < 0
-	a.note(func() {
-		if a.known.Refused(); unset {
-			a.known.NotSetUp()
-			a.tellUnset()
-		}
-	})
-	if ghost := reply[5]; ghost > 0 {
-		a.client.exorcise(a, ghost)
-	}
-	a.stood, a.first = reply[3] >= 0, reply[3] == 0
-	a.said = said{time.Duration(reply[2]) * time.Millisecond, reply[3], reply[4] == 0 && mode != "try"}
-	if unset && a.t.SetsUp {
-		return over
-	}
-	return wait
-}
-
-// tellUnset has those who wait behind this attempt, and whose callers set the semaphore up, do so. The client's mutex must be held.
-func (a *attempt) tellUnset() {
-	a.queue = slices.DeleteFunc(a.queue, func(other *attempt) bool {
-		if a.asks != a || !other.t.SetsUp {
-			return false
-		}
-		other.known.NotSetUp()
-		other.turn <- turn{unset: true}
-		return true
-	})
-}
-
-// failed takes the error of a question.
-func (a *attempt) failed(err *fault.Error, mode string, until int64) next {
-	switch left := a.limit().Err() != nil || isClosed(a.client.Stopping); {
-	case err.InDoubt():
-		a.open = max(a.open, until)
-		a.stood = a.stood || mode == "new" // perhaps; it asks whether it does
-		if left && !err.TimedOut() {
-			return over
-		}
-	case errors.Is(err, fault.ErrNotSent) && left:
-		if errors.Is(err, fault.ErrNoConnection) {
-			a.note(a.known.Unsent)
-		}
-		return over // nothing was tried
-	case err.Fate == fault.Partial, err.Fate == fault.Unreplicated:
-		a.stood = true // its release is not to be forgotten
-	}
-	a.told = true
-	a.note(func() { a.known.Failed(err) })
-	if a.t.Single || !err.Transient {
-		a.out.Err = a.t.Denied(err)
-		return over
-	}
-	return later
-}
-
-// take makes the attempt a hold, which Redis has had since a moment for a term, unless little is left of that. told means that Redis said so in
-// a reply.
-func (a *attempt) take(from clock.Instant, term time.Duration, token int64, told bool) (*Hold, next) {
-	if lease.Late(from, term, clock.Now()) {
-		a.stood = true // its release is not to be forgotten
-		err := fault.LeaseTooShort(term, clock.Now().Sub(from))
-		a.note(func() { a.known.Failed(err) })
-		if a.t.Single {
-			a.out.Err = err
-			return nil, over
-		}
-		return nil, later
-	}
-	h := a.newHold(from, term, token)
-	if h == nil { // the client shuts down
-		a.stood, a.out.Err = true, fault.ErrClosed
-		return nil, over
-	}
-	a.out.Seen.Granted = !told
-	return h, over
 }

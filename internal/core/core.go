@@ -17,6 +17,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/pubsub"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
@@ -64,7 +65,8 @@ type Client struct {
 	mu       sync.Mutex
 	names    map[nameKey]*name                // those in use
 	backs    queue.Memory[nameKey, time.Time] // until when this process leaves names to others
-	holds    queue.Heap[*Hold, clock.Instant]
+	grants   queue.Heap[*grant, clock.Instant]
+	fenced   queue.Memory[nameKey, bool] // those acquired with a token not long ago; true means also without, which was logged
 	counts   Counts
 	unlocks  int  // under way
 	stopping bool // Stop or Close was called
@@ -84,7 +86,8 @@ func New(cfg Config, parts Parts) *Client {
 		cfg.Poll = firstPoll
 	}
 	return &Client{
-		Parts: parts, cfg: cfg, names: make(map[nameKey]*name), backs: queue.NewMemory[nameKey, time.Time](64), drained: make(chan struct{}),
+		Parts: parts, cfg: cfg, names: make(map[nameKey]*name), backs: queue.NewMemory[nameKey, time.Time](64),
+		fenced: queue.NewMemory[nameKey, bool](256), drained: make(chan struct{}),
 	}
 }
 
@@ -95,6 +98,32 @@ func (c *Client) Counts() Counts {
 	return c.counts
 }
 
+// Line returns how many attempts of this process wait for a lock, and whether the first of them sleeps and whether it is reached by messages.
+func (c *Client) Line(k *Kind, key string) (waiters int, rests, listens bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.names[nameKey{k.channel, key}]
+	if n == nil {
+		return 0, false, false
+	}
+	for _, a := range n.live {
+		if a.grant == nil {
+			waiters++
+		}
+	}
+	if n.heldHere() != nil && len(n.queue) > 0 { // its unlock wakes them
+		return waiters, true, true
+	}
+	return waiters, n.asks != nil && n.asks.rests, n.topic != nil && n.hears()
+}
+
+// Names returns how many names are in use.
+func (c *Client) Names() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.names)
+}
+
 // Stop has waits end, and tells the holders, which stay holders. The channel that it returns is closed when nothing is held any more that
 // somebody could unlock. It may be called again.
 func (c *Client) Stop(n *notice.List, why error) <-chan struct{} {
@@ -102,8 +131,10 @@ func (c *Client) Stop(n *notice.List, why error) <-chan struct{} {
 	defer c.mu.Unlock()
 	if !c.stopping {
 		c.stopping = true
-		for _, h := range c.holds.All() {
-			h.ending.Tell(why, n)
+		for _, g := range c.grants.All() {
+			for _, h := range g.holds {
+				h.ending.Tell(why, n)
+			}
 		}
 		c.drain()
 	}
@@ -123,8 +154,11 @@ func (c *Client) Close(n *notice.List, why error) (open int, names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopping, c.closed = true, true
-	for all := c.holds.All(); len(all) > 0; all = c.holds.All() {
-		names = append(names, all[0].attempt.t.Name)
+	for all := c.grants.All(); len(all) > 0; all = c.grants.All() {
+		for range all[0].holds {
+			names = append(names, all[0].attempt.t.Name)
+		}
+		all[0].witness(clock.Now(), why, n)
 		c.end(all[0], why, n)
 	}
 	return len(names) + c.unlocks, names
@@ -143,13 +177,16 @@ type name struct {
 	keys      []any       // the lock, its line, and one more
 	clock     serverClock // of the server that has it
 	base, own string
-	channels  []string           // the public one, its twin, and the client's own
-	asks      *attempt           // who asks Redis for all of this process, or holds the lock
-	queue     []*attempt         // who waits for that
-	live      map[int64]*attempt // who may be granted the lock, or has it
-	leaving   map[int64]bool     // who releases it just now, and whether a grant has come meanwhile
-	uses      int                // attempts and releases, the name is forgotten after
-	topic     *topic             // nil while nobody listens
+	channels  []string                  // the public one, its twin, and the client's own
+	asks      *attempt                  // who asks Redis for all of this process, or has got the lock by that
+	held      *grant                    // what this process has of a lock that nobody shares
+	queue     []*attempt                // who waits for that
+	live      map[int64]*attempt        // who may be granted the lock, or has it
+	leaving   map[int64]bool            // who releases it just now, and whether a grant has come meanwhile
+	owners    map[*owner.Owner]*attempt // the one of each owner, whose other calls wait for that
+	forced    int64                     // when it was last unlocked by force, in us of Redis
+	uses      int                       // attempts and releases, the name is forgotten after
+	topic     *topic                    // nil while nobody listens
 }
 
 // use returns the name of a key, which the caller has to leave.
@@ -184,8 +221,14 @@ type Terms struct {
 	Flags   string        // t for a token; of permits, how many
 	Lease   time.Duration // how long the lock is held unless it is renewed
 	Renewed bool          // until it is unlocked
+	AtLeast time.Duration // how long the lock stays taken, even if it is unlocked before
+	Ticket  string        // the field that the lock is taken over from; empty means that it is acquired
 	Single  bool          // it asks once, and waits for nobody
 	SetsUp  bool          // its caller sets the semaphore up if nobody has
+	Spin    Spin          // how it asks if it is told nothing; zero means that it listens
+	Who     owner.Who     // for whom
+	Once    bool          // the owner must not have it already
+	Opened  *Opened       // those of its handle, which unlocks it; nil means that only the hold does
 	// Context returns the context that bounds what comes next: that of the wait once something is known, and before that the caller's, so that a short
 	// wait does not cut the first question off, which lasts until Bound.
 	Context func(known bool) context.Context
@@ -195,12 +238,17 @@ type Terms struct {
 	Denied func(error) error
 }
 
+// Spin is how a waiter asks that nobody tells anything: after the first delay, and then after twice as long each time, up to the longest one.
+type Spin struct{ First, Longest time.Duration }
+
 // Outcome is why an acquisition has no hold, and what happened to it.
 type Outcome struct {
 	Err     error          // why it could not be, or nil
 	Last    outcome.Result // what is known of the lock otherwise
 	HeldFor time.Duration  // how long this process holds it; zero means that it does not
 	Seen    notice.Seen
+
+	ended bool // the owner has the lock, and could not re-enter it
 }
 
 // attempt is one acquisition of a lock, with a number that no other one of its client has.
@@ -214,8 +262,9 @@ type attempt struct {
 	millis int64          // of its lease
 	inbox  chan message   // what it is told while it waits
 	turn   chan turn      // when it has waited for others of this process
-	hold   *Hold          // what it has got; its client's mutex guards it
+	grant  *grant         // what it has got; its client's mutex guards it
 	known  outcome.Record // what its questions have shown; its client's mutex guards it
+	rests  bool           // it sleeps until it is told something; its client's mutex guards it
 
 	// Its goroutine's.
 	out    Outcome
@@ -226,6 +275,9 @@ type attempt struct {
 	open   int64 // until when, in us of Redis, a command that got no reply may make it a holder
 	sleeps bool  // it counts as waiting
 	gone   bool  // its caller has gone, and another goroutine ends it
+
+	owner *owner.Owner  // under which it is in owners
+	done  chan struct{} // closed when it is over, for other calls of its owner; its client's mutex guards it
 }
 
 // turn is how an attempt comes to be the one that asks.
@@ -236,11 +288,15 @@ type turn struct {
 	unset bool  // it need not ask: nobody has set the semaphore up
 }
 
-func (c *Client) newAttempt(t *Terms) *attempt {
-	a := &attempt{name: c.use(t.Kind, t.Key), t: t, number: c.cfg.Number(), flags: t.Flags, millis: wire.Millis(t.Lease)}
+// newAttempt returns an attempt, or the one for which it has to wait, because that is of the same owner.
+func (c *Client) newAttempt(t *Terms) (a, first *attempt) {
+	a = &attempt{name: c.use(t.Kind, t.Key), t: t, number: c.cfg.Number(), flags: t.Flags, millis: wire.Millis(t.Lease)}
+	if first = a.of(t.Who.Now()); first != nil {
+		return nil, first
+	}
 	a.field = c.cfg.ID + ":" + strconv.FormatInt(a.number, 10)
 	a.member = strings.Join([]string{a.field, strconv.FormatInt(a.millis, 10), a.flags}, "|")
-	return a
+	return a, nil
 }
 
 // mostLate is how late a command may be executed at most. Scripts take a later notAfter for that of another clock.

@@ -34,4 +34,4 @@ func (h *Holder) Renew(lease time.Duration) wire.Call {
 }
 
 // PermitIDs returns the ids of its permits.
-func (h *Holder) PermitIDs() []string { return (&Hold{attempt: &h.a}).PermitIDs() }
+func (h *Holder) PermitIDs() []string { return (&Hold{grant: &grant{attempt: &h.a}}).PermitIDs() }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -12,292 +11,154 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/observe"
 )
 
-// renewGranted is when a lock that was granted for the first term is renewed: not at once, because most are unlocked before.
-const renewGranted = 100 * time.Millisecond
-
-// The reasons for losing a lock.
-var (
-	errLeaseEnded  = fmt.Errorf("%w: its lease ended", fault.ErrLost)
-	errHolderGone  = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
-	errMaxHold     = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
-	errOverwritten = fmt.Errorf("%w: its key was overwritten with another value", fault.ErrLost)
-)
-
-// Hold is a lock that was acquired. It is safe for concurrent use.
+// Hold is one acquisition of a lock, which one unlock ends. It is safe for concurrent use.
 type Hold struct {
-	queue.Timed[clock.Instant] // when there is something to do about it
-
-	attempt *attempt
-	token   uint64
-	since   clock.Instant
-	closed  atomic.Bool // its user has unlocked it
+	grant     *grant
+	closed    atomic.Bool // its user has unlocked it, or exported it
+	reentered bool        // its owner had the lock already
+	plain     bool        // it was acquired for no owner, or for that of a hold
 
 	// Its client's mutex guards these.
-	ending   notice.Ending
-	term     lease.Term
-	failures int  // of renewals, since the latest one that succeeded
-	inRound  bool // a renewal is under way
-	alone    bool // its renewal does not go together with others
+	ending  notice.Ending
+	renewal time.Duration // the lease with which it wants to be renewed; zero means that it does not
+	opened  *Opened       // through what it may be unlocked, too
 }
 
-// newHold makes the attempt a hold: Redis has had it since a moment, for a term, of which enough is left. It returns nil if the client shuts down.
-func (a *attempt) newHold(from clock.Instant, term time.Duration, token int64) *Hold {
-	c, now := a.client, clock.Now()
-	h := &Hold{attempt: a, since: now}
-	if a.flags == "t" {
-		h.token = uint64(token)
-	}
-	var n notice.List
-	c.mu.Lock()
-	if c.stopping {
-		c.mu.Unlock()
-		return nil
-	}
-	a.hold = h
-	h.confirm(from, term)
-	var next *attempt
-	if a.kind.Shared { // a refusal of before stands for the next one
-		a.known.Answered()
-		next = a.pass()
-	} else {
-		a.known.RefusedUntil(h.term.Ends())
-	}
-	c.counts.Held++
-	c.counts.Acquired++
-	if c.cfg.MaxHold > 0 {
-		h.term.MaxHold = from.Add(c.cfg.MaxHold)
-	}
-	if term < a.lease() && a.t.Renewed {
-		h.term.RenewAt = now.Add(renewGranted)
-	}
-	c.plan(h, &n)
-	c.mu.Unlock()
-	if next != nil {
-		next.turn <- turn{}
-	}
-	n.Deliver(c.Receiver)
-	return h
-}
-
-// confirm notes that Redis has had the hold since a moment, for a term. The client's mutex must be held.
-func (h *Hold) confirm(from clock.Instant, term time.Duration) {
-	h.term.Confirm(from, term)
-	h.term.RenewAt = h.term.Renewal(h.attempt.lease(), h.attempt.lease())
-	h.failures, h.inRound, h.alone = 0, false, false
-}
-
-// plan sets when there is something to do about a hold. mu must be held.
-func (c *Client) plan(h *Hold, n *notice.List) {
-	c.holds.Set(h, h.term.Due(h.attempt.t.Renewed && !h.inRound))
-	n.Alarm(c.holds.Alarm())
-}
-
-// over reports whether it has ended, or is being unlocked. The client's mutex must be held.
-func (h *Hold) over() bool { return h.ending.Err() != nil || h.term.Past(clock.Now()) }
+// Opened has the holds that a handle is yet to unlock, because nobody else has them. The zero value has none. A client's mutex guards it.
+type Opened struct{ owner.Unlocks[*Hold] }
 
 // Token returns the fencing token, or 0.
-func (h *Hold) Token() uint64 { return h.token }
+func (h *Hold) Token() uint64 { return h.grant.token }
+
+// Reentered reports whether its owner had the lock already.
+func (h *Hold) Reentered() bool { return h.reentered }
 
 // Flags returns those of its terms.
-func (h *Hold) Flags() string { return h.attempt.flags }
+func (h *Hold) Flags() string { return h.grant.attempt.flags }
 
 // PermitIDs returns the ids of permits, as Redis has them, in hex. A lock has none.
 func (h *Hold) PermitIDs() []string {
-	if h.attempt.kind != Permits {
+	a := h.grant.attempt
+	if a.kind != Permits {
 		return nil
 	}
-	n, _ := strconv.Atoi(h.attempt.flags)
-	ids, client := make([]string, n), wire.Digits(h.attempt.client.cfg.ID)
+	n, _ := strconv.Atoi(a.flags)
+	ids, client := make([]string, n), wire.Digits(a.client.cfg.ID)
 	for i := range ids {
-		ids[i] = fmt.Sprintf("%s%012x%04x", client, h.attempt.number, i)
+		ids[i] = fmt.Sprintf("%s%012x%04x", client, a.number, i)
 	}
 	return ids
 }
 
-// Closed returns the flag that says whether it is unlocked.
+// Closed returns the flag that says whether it is unlocked, or exported.
 func (h *Hold) Closed() *atomic.Bool { return &h.closed }
+
+// mutex takes the mutex of the client, and returns what gives it back.
+func (h *Hold) mutex() (unlock func()) {
+	h.grant.attempt.client.mu.Lock()
+	return h.grant.attempt.client.mu.Unlock
+}
+
+// Owner returns the owner that has it, and makes one if the caller had none.
+func (h *Hold) Owner() *owner.Owner {
+	defer h.mutex()()
+	if g := h.grant; g.owner == nil {
+		g.owner = new(owner.Owner)
+		if len(g.holds) > 0 {
+			g.owner.Attach(g.attempt.ownerKey(), g)
+		}
+	}
+	return h.grant.owner
+}
 
 // Done returns a channel that is closed when the hold is over.
 func (h *Hold) Done() <-chan struct{} {
-	h.attempt.client.mu.Lock()
-	defer h.attempt.client.mu.Unlock()
+	defer h.mutex()()
 	return h.ending.Done()
 }
 
 // Err returns nil while the lock is held, and then why it is not.
 func (h *Hold) Err() error {
-	h.attempt.client.mu.Lock()
-	defer h.attempt.client.mu.Unlock()
-	if h.ending.Err() == nil && h.term.Past(clock.Now()) {
-		return h.reason(errLeaseEnded)
+	defer h.mutex()()
+	if h.ending.Err() == nil && h.grant.term.Past(clock.Now()) {
+		return h.grant.attempt.reason(errLeaseEnded)
 	}
 	return h.ending.Err()
 }
 
 // Deadline returns until when the lock is guaranteed.
 func (h *Hold) Deadline() time.Time {
-	h.attempt.client.mu.Lock()
-	defer h.attempt.client.mu.Unlock()
-	return h.term.Deadline.Time()
+	defer h.mutex()()
+	return h.grant.term.Deadline.Time()
+}
+
+// Loss returns how the lock was lost, once it is.
+func (h *Hold) Loss() lease.Loss {
+	defer h.mutex()()
+	return h.grant.loss
 }
 
 // Notify sets the function to which the end is reported. It returns why the hold is over, if it is already. It returns [fault.ErrClosed] while
 // the client shuts down, because that is told only once; the end is still reported.
 func (h *Hold) Notify(tell context.CancelCauseFunc) error {
-	c := h.attempt.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer h.mutex()()
 	why := h.ending.Notify(tell)
-	if why == nil && c.stopping {
+	if why == nil && h.grant.attempt.client.stopping {
 		return fault.ErrClosed
 	}
 	return why
 }
 
-// reason returns the error by which the users of the hold see why it is over.
-func (h *Hold) reason(why error) error {
-	if errors.Is(why, fault.ErrClosed) || errors.Is(why, fault.ErrUnlockedAlready) {
-		return why
-	}
-	return &fault.OpError{Op: "hold", Name: h.attempt.t.Name, Err: why}
-}
-
-// end ends the hold for its users. It reports whether they are told. mu must be held.
-func (c *Client) end(h *Hold, why error, n *notice.List) (told bool) {
-	told = h.ending.End(h.reason(why), n)
-	c.holds.Remove(h)
-	c.counts.Held--
-	c.drain()
-	return told
-}
-
-// witness tells the one who observes a hold that it has been over since a moment. Nil means that it was unlocked. mu must be held.
-func (h *Hold) witness(at clock.Instant, why error, n *notice.List) {
-	w := h.attempt.t.Witness
-	if h.attempt.t.Witness = nil; w == nil {
-		return
-	}
-	how := endOf(why)
-	if why != nil {
-		why = h.reason(why)
-	}
-	n.Ended(w, at, how, why)
-}
-
-// endOf returns how a hold ended for a reason. Nil means that it was unlocked.
-func endOf(why error) observe.End {
-	for target, how := range map[error]observe.End{
-		fault.ErrClosed: observe.EndClosed, errLeaseEnded: observe.EndLeaseEnded, errMaxHold: observe.EndTooLong, errOverwritten: observe.EndOverwritten,
-	} {
-		if errors.Is(why, target) {
-			return how
-		}
-	}
-	if why == nil {
-		return observe.EndUnlocked
-	}
-	return observe.EndGone
-}
-
-// lose ends the hold, because Redis may have given the lock to others. It returns what is to be done without the mutex, which must be held.
-func (c *Client) lose(h *Hold, why error, now clock.Instant, n *notice.List) (after func()) {
-	a := h.attempt
-	if c.end(h, why, n) && a.t.Renewed {
-		n.Report(observe.EventLost, a.t.Name, notice.LogLost, h.reason(why))
-	}
-	if errors.Is(why, errLeaseEnded) {
-		now = min(now, h.term.Deadline)
-	}
-	h.witness(now, why, n)
-	c.counts.Losses++
-	next := a.retire()
-	return func() {
-		if next != nil {
-			next.turn <- turn{}
-		}
-		c.sweep(a)
-	}
-}
-
-// unlocks begins the unlock, and returns the next one of this process. An error says that there is nothing to unlock any more.
-func (h *Hold) unlocks() (next *attempt, err error) {
-	a, c := h.attempt, h.attempt.client
-	var n notice.List
-	defer n.Deliver(c.Receiver)
-	after := func() {}
-	defer func() { after() }()
+// Chosen returns the field of the holder to which a query about a lock refers: that of the owner, or else that of the hold which an unlock would end.
+// It is empty if nobody holds it. count returns how many holds of it are open.
+func (c *Client) Chosen(k *Kind, key string, who owner.Who, opened *Opened) (field string, count func() int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.closed.Swap(true) {
-		return nil, fault.ErrUnlockedAlready
+	id := nameKey{k.channel, key}
+	g := c.grantOf(who.Now(), id)
+	if h := c.toUnlock(id, who, opened); g == nil && h != nil {
+		g = h.grant
 	}
-	now := clock.Now()
-	if h.ending.Err() == nil && h.term.Past(now) {
-		after = c.lose(h, errLeaseEnded, now, &n)
+	if g == nil || g.over() {
+		return "", nil
 	}
-	if why := h.ending.Err(); errors.Is(why, fault.ErrLost) {
-		return nil, why
+	return g.attempt.field, func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if g.over() {
+			return 0
+		}
+		return len(g.holds)
 	}
-	c.unlocks++
-	if h.ending.Err() == nil {
-		c.end(h, fault.ErrUnlockedAlready, &n)
-	}
-	a.leaving[a.number] = false
-	return a.retire(), nil
-}
-
-// ended ends the unlock of a hold. why says that it was lost before. It returns the error of the unlock.
-func (c *Client) ended(h *Hold, why error) error {
-	var n notice.List
-	defer n.Deliver(c.Receiver)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unlocks--
-	c.drain()
-	if errors.Is(why, errHolderGone) && h.term.Past(clock.Now()) {
-		why = errLeaseEnded // nobody need have taken it away
-	}
-	h.witness(clock.Now(), why, &n)
-	if why == nil {
-		return nil
-	}
-	c.counts.Losses++
-	if h.attempt.t.Renewed {
-		n.Report(observe.EventLost, h.attempt.t.Name, notice.LogLost, h.reason(why))
-	}
-	return why
 }
 
 // Extend makes the lease end no earlier than d from now. over is why the hold is over, and failed the error of Redis.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) (failed *fault.Error, over error) {
-	c := h.attempt.client
+	a := h.grant.attempt
 	if over := h.err(); over != nil {
 		return nil, over
 	}
-	key, holder := h.attempt.renewed()
+	key, holder := a.renewed()
 	x := extension{h, d, clock.Now()}
-	call := wire.Call{Script: h.attempt.kind.renew(), Keys: []any{key}, Argv: []any{wire.Millis(d), holder}}
-	r := c.Conn.Ask(ctx, transport.Question{Call: call}, x)
+	call := wire.Call{Script: a.kind.renew(), Keys: []any{key}, Argv: []any{wire.Millis(d), holder}}
+	r := a.client.Conn.Ask(ctx, transport.Question{Call: call}, x)
 	over = x.onReply(r)
 	return r.Err, over
 }
 
 // err returns why the hold is over for one who wants to use it.
 func (h *Hold) err() error {
-	c := h.attempt.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer h.mutex()()
 	if why := h.ending.Err(); why != nil {
 		return why
 	}
-	if h.term.Past(clock.Now()) {
-		return h.reason(fault.ErrLost)
+	if h.grant.term.Past(clock.Now()) {
+		return h.grant.attempt.reason(fault.ErrLost)
 	}
 	return nil
 }
@@ -314,20 +175,20 @@ func (x extension) Late(_ uint64, r wire.Reply, _ clock.Instant) { _ = x.onReply
 
 // onReply takes the reply, and returns why the hold is over, or nil.
 func (x extension) onReply(r wire.Reply) error {
-	h, c := x.hold, x.hold.attempt.client
+	g, c := x.hold.grant, x.hold.grant.attempt.client
 	var n notice.List
 	after := func() {}
 	c.mu.Lock()
 	switch {
-	case h.over() || r.Err != nil:
+	case g.over() || r.Err != nil:
 	case r.List[0] == 1:
-		h.confirm(x.sent, x.d)
-		c.plan(h, &n)
+		g.confirm(x.sent, x.d)
+		c.plan(g, &n)
 	default:
-		after = c.lose(h, errHolderGone, clock.Now(), &n)
+		after = c.lose(g, errHolderGone, clock.Now(), &n)
 	}
 	c.mu.Unlock()
 	after()
 	n.Deliver(c.Receiver)
-	return h.err()
+	return x.hold.err()
 }

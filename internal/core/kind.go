@@ -12,6 +12,7 @@ import (
 // Kind is what distinguishes the kinds of locks.
 type Kind struct {
 	acquire, release, renew func() *wire.Script
+	move, force             func() *wire.Script // nil means that its locks have no tickets, and are not unlocked by force
 
 	channel string                  // begins the public channel
 	third   func(tag string) string // the key beside the lock and its line
@@ -23,7 +24,7 @@ type Kind struct {
 // The kinds.
 var (
 	Plain = &Kind{
-		acquire: acquire, release: release, renew: renew,
+		acquire: acquire, release: release, renew: renew, move: move, force: force,
 		channel: "redisson_lock__channel:", third: func(tag string) string { return "redisson_lock_token:" + tag },
 	}
 	// Permits are those of a semaphore that have leases.
@@ -56,16 +57,29 @@ func KeyOf(line string) (key string, ok bool) {
 // acquireCall asks for the lock.
 func (a *attempt) acquireCall(mode string, until int64) wire.Call {
 	argv := []any{a.field, a.millis, until, mode, a.flags}
-	if a.kind == Permits {
+	switch {
+	case a.t != nil && a.t.Ticket != "":
+		return a.moveCall(a.t.Ticket, until)
+	case a.kind == Permits:
 		argv = append(argv, a.base, a.stem())
 	}
 	return wire.Call{Script: a.kind.acquire(), Keys: a.keys, Argv: append(argv, a.client.cfg.Publish)}
 }
 
+// moveCall takes the lock over from another field.
+func (a *attempt) moveCall(from string, until int64) wire.Call {
+	argv := []any{a.field, a.millis, until, from, a.flags, a.base, a.client.cfg.Publish}
+	return wire.Call{Script: a.kind.move(), Keys: a.keys, Argv: argv}
+}
+
 // releaseCall frees what a number has, and takes its member out of the line if that is not empty. next is the next holder of this process, which may
 // be made one until then.
 func (a *attempt) releaseCall(member, next string, until int64) wire.Call {
-	argv := []any{a.field, a.base, member, next, until, a.client.cfg.Publish}
+	base := a.base
+	if a.t != nil && a.t.Spin.First > 0 {
+		base = ""
+	}
+	argv := []any{a.field, base, member, next, until, a.kept(), a.client.cfg.Publish}
 	if a.kind == Permits {
 		argv = []any{a.field, a.base, member, a.flags, a.stem(), a.client.cfg.Publish}
 	}

@@ -22,88 +22,89 @@ func (c *Client) Due(now clock.Instant, bySlot bool) watchdog.Work {
 	due := watchdog.Work{Deliver: func() { n.Deliver(c.Receiver) }}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holds.Rang()
-	for h := c.holds.Due(now); h != nil; h = c.holds.Due(now) {
+	c.grants.Rang()
+	for g := c.grants.Due(now); g != nil; g = c.grants.Due(now) {
 		switch {
-		case h.term.Past(now):
-			due.Release = append(due.Release, c.lose(h, errLeaseEnded, now, n))
-		case h.term.MaxHold != 0 && h.term.MaxHold <= now:
-			due.Release = append(due.Release, c.lose(h, errMaxHold, now, n))
-		case !h.attempt.t.Renewed || h.inRound || h.term.RenewAt > now:
-			c.plan(h, n)
+		case g.term.Past(now):
+			due.Release = append(due.Release, c.lose(g, errLeaseEnded, now, n))
+		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
+			due.Release = append(due.Release, c.lose(g, errMaxHold, now, n))
+		case g.renewal == 0 || g.inRound || g.term.RenewAt > now:
+			c.plan(g, n)
 		default:
-			due.Renew = c.gather(due.Renew, h, now, bySlot, n)
+			due.Renew = c.gather(due.Renew, g, now, bySlot, n)
 		}
 	}
-	n.Alarm(c.holds.Alarm())
+	n.Alarm(c.grants.Alarm())
 	return due
 }
 
 // gather appends batches of the renewals that are due now or soon: each at most a sixth of its lease too early, and none later than a sixth of
 // the first one's. Locks that were taken one by one are then renewed together. mu must be held.
-func (c *Client) gather(all []watchdog.Batch, first *Hold, now clock.Instant, bySlot bool, n *notice.List) []watchdog.Batch {
-	var wanted []*Hold
-	for _, h := range c.holds.Before(now.Add(first.attempt.lease() / 6)) {
-		early := h.term.RenewAt.Sub(now)
-		if !h.attempt.t.Renewed || early > h.attempt.lease()/6 || h.term.Past(now) || h.inRound || h.failures > 0 && early > 0 {
+func (c *Client) gather(all []watchdog.Batch, first *grant, now clock.Instant, bySlot bool, n *notice.List) []watchdog.Batch {
+	var wanted []*grant
+	for _, g := range c.grants.Before(now.Add(first.soonest / 6)) {
+		early := g.term.RenewAt.Sub(now)
+		if g.renewal == 0 || early > g.soonest/6 || g.term.Past(now) || g.inRound || g.failures > 0 && early > 0 {
 			continue
 		}
-		h.inRound = true
-		c.plan(h, n)
-		wanted = append(wanted, h)
+		g.inRound = true
+		c.plan(g, n)
+		wanted = append(wanted, g)
 	}
 	type sort struct {
-		script *wire.Script
-		millis int64
-		slot   uint16
+		script         *wire.Script
+		lease, soonest time.Duration
+		slot           uint16
 	}
-	for _, holds := range queue.Batches(wanted, mostRenewed, func(h *Hold) (s sort, alone bool) {
-		s.script, s.millis = h.attempt.kind.renew(), h.attempt.millis
+	for _, grants := range queue.Batches(wanted, mostRenewed, func(g *grant) (s sort, alone bool) {
+		s.script, s.lease, s.soonest = g.attempt.kind.renew(), g.renewal, g.soonest
 		if bySlot {
-			s.slot = wire.Slot(h.attempt.key.key)
+			s.slot = wire.Slot(g.attempt.key.key)
 		}
-		return s, h.alone
+		return s, g.alone
 	}) {
-		all = append(all, &batch{client: c, holds: holds})
+		all = append(all, &batch{client: c, grants: grants, lease: grants[0].renewal, soonest: grants[0].soonest})
 	}
 	return all
 }
 
-// batch is the holds that one call renews, all with the same lease.
+// batch is the grants that one call renews, all with the same lease.
 type batch struct {
-	client *Client
-	holds  []*Hold
-	late   bool // there was no reply in time, so it goes out again
+	client         *Client
+	grants         []*grant
+	lease, soonest time.Duration
+	late           bool // there was no reply in time, so it goes out again
 }
 
 // Name implements [watchdog.Batch].
-func (b *batch) Name() string { return b.holds[0].attempt.key.key }
+func (b *batch) Name() string { return b.grants[0].attempt.key.key }
 
 // Shortest implements [watchdog.Batch].
-func (b *batch) Shortest() time.Duration { return b.holds[0].attempt.lease() }
+func (b *batch) Shortest() time.Duration { return b.soonest }
 
 // Again implements [watchdog.Batch].
-func (b *batch) Again() watchdog.Batch { return &batch{b.client, b.holds, true} }
+func (b *batch) Again() watchdog.Batch { return &batch{b.client, b.grants, b.lease, b.soonest, true} }
 
 // Wanted implements [watchdog.Batch]. It returns a copy, because b may be in flight on another connection at the same time.
 func (b *batch) Wanted(now clock.Instant) (watchdog.Batch, wire.Call) {
-	c, wanted := b.client, &batch{client: b.client, late: b.late}
+	c, wanted := b.client, &batch{client: b.client, lease: b.lease, soonest: b.soonest, late: b.late}
 	var n notice.List
 	defer n.Deliver(c.Receiver)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	call := wire.Call{Script: b.holds[0].attempt.kind.renew(), Argv: []any{b.holds[0].attempt.millis}}
-	for _, h := range b.holds {
-		if c.closed || !h.inRound || h.over() {
+	call := wire.Call{Script: b.grants[0].attempt.kind.renew(), Argv: []any{wire.Millis(b.lease)}}
+	for _, g := range b.grants {
+		if c.closed || !g.inRound || g.over() {
 			continue
 		}
-		if b.late && h.failures == 0 && now.Sub(h.term.Confirmed) >= b.Shortest()/2 { // so that a hang is told before the loss
-			h.failures++
-			n.Report(observe.EventRenewalFailed, h.attempt.t.Name, notice.LogNoRenewal, fault.ErrNoAnswer)
+		if b.late && g.failures == 0 && now.Sub(g.term.Confirmed) >= b.Shortest()/2 { // so that a hang is told before the loss
+			g.failures++
+			n.Report(observe.EventRenewalFailed, g.attempt.t.Name, notice.LogNoRenewal, fault.ErrNoAnswer)
 		}
-		key, holder := h.attempt.renewed()
+		key, holder := g.attempt.renewed()
 		call.Keys, call.Argv = append(call.Keys, key), append(call.Argv, holder)
-		wanted.holds = append(wanted.holds, h)
+		wanted.grants = append(wanted.grants, g)
 	}
 	return wanted, call
 }
@@ -114,26 +115,26 @@ func (b *batch) Renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
 	var n notice.List
 	var after []func()
 	c.mu.Lock()
-	for i, h := range b.holds {
+	for i, g := range b.grants {
 		switch {
-		case h.over():
+		case g.over():
 		case r.Err != nil:
 			c.counts.RenewalFailures++
-			if h.failures++; h.failures == 1 { // once in each outage
-				n.Report(observe.EventRenewalFailed, h.attempt.t.Name, notice.LogNoRenewal, h.attempt.t.Denied(r.Err))
+			if g.failures++; g.failures == 1 { // once in each outage
+				n.Report(observe.EventRenewalFailed, g.attempt.t.Name, notice.LogNoRenewal, g.attempt.t.Denied(r.Err))
 			}
-			h.inRound, h.alone = false, r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			h.term.RenewAt = now.Add(clock.Backoff(h.failures, config.RenewalTimeout(h.attempt.lease()), nil))
-			c.plan(h, &n)
+			g.inRound, g.alone = false, r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
+			g.term.RenewAt = now.Add(clock.Backoff(g.failures, config.RenewalTimeout(b.soonest), nil))
+			c.plan(g, &n)
 		case r.List[i] == 1:
 			c.counts.Renewals++
-			if h.failures > 0 {
-				n.Report(observe.EventRenewalRecovered, h.attempt.t.Name, notice.LogRenewed, nil)
+			if g.failures > 0 {
+				n.Report(observe.EventRenewalRecovered, g.attempt.t.Name, notice.LogRenewed, nil)
 			}
-			h.confirm(sent, h.attempt.lease())
-			c.plan(h, &n)
+			g.confirm(sent, b.lease)
+			c.plan(g, &n)
 		default:
-			after = append(after, c.lose(h, errHolderGone, now, &n))
+			after = append(after, c.lose(g, errHolderGone, now, &n))
 		}
 	}
 	c.mu.Unlock()

@@ -14,6 +14,8 @@ import (
 var (
 	//go:embed lua/line.lua
 	lineText string
+	//go:embed lua/create.lua
+	createText string
 	//go:embed lua/lock.lua
 	lockText string
 	//go:embed lua/acquire.lua
@@ -22,6 +24,10 @@ var (
 	releaseText string
 	//go:embed lua/renew.lua
 	renewText string
+	//go:embed lua/move.lua
+	moveText string
+	//go:embed lua/force.lua
+	forceText string
 	//go:embed lua/permits.lua
 	permitsText string
 	//go:embed lua/permits_acquire.lua
@@ -37,6 +43,8 @@ var (
 	acquire        = script(&acquireText, 6)
 	release        = script(&releaseText, 4)
 	renew          = script(&renewText, 0)
+	move           = script(&moveText, 6)
+	force          = script(&forceText, 2)
 	permitsAcquire = script(&permitsAcquireText, 6)
 	permitsRelease = script(&permitsReleaseText, 2)
 	permitsRenew   = script(&permitsRenewText, 0)
@@ -46,6 +54,7 @@ var (
 func Scripts() map[string]*wire.Script {
 	return map[string]*wire.Script{
 		"acquire by turns": acquire(), "release by turns": release(), "renew by turns": renew(),
+		"move by turns": move(), "force by turns": force(),
 		"acquire permits": permitsAcquire(), "release permits": permitsRelease(), "renew permits": permitsRenew(),
 	}
 }
@@ -56,6 +65,7 @@ func script(written *string, numbers int) func() *wire.Script {
 	return sync.OnceValue(func() *wire.Script {
 		text := strings.Replace(*written, "--@permits\n", permitsText, 1)
 		text = strings.Replace(text, "--@lock\n", lockText, 1)
+		text = strings.Replace(text, "--@create\n", createText, 1)
 		text = strings.Replace(text, "--@line\n", lineText, 1)
 		var sent []string
 		for line := range strings.Lines(text) {
@@ -66,6 +76,6 @@ func script(written *string, numbers int) func() *wire.Script {
 		}
 		text = strings.Join(sent, "\n")
 		sum := sha1.Sum([]byte(text))
-		return &wire.Script{Source: text, Digest: hex.EncodeToString(sum[:]), Keys: 3, Numbers: numbers, Short: numbers == 6}
+		return &wire.Script{Source: text, Digest: hex.EncodeToString(sum[:]), Keys: 3, Numbers: numbers, Short: numbers == 6, Gathers: numbers > 0}
 	})
 }

@@ -14,7 +14,7 @@ func (a *attempt) comeFirst() (mine turn, ok bool) {
 	c := a.client
 	c.mu.Lock()
 	c.expect(a)
-	if a.asks == nil {
+	if a.asks == nil && a.heldHere() == nil {
 		a.asks = a
 		c.mu.Unlock()
 		return turn{}, true
@@ -103,6 +103,8 @@ func (a *attempt) pause(d time.Duration) bool {
 func (a *attempt) sleep(t *topic, poll time.Duration) (h *Hold, timed, ok bool) {
 	c := a.client
 	a.asleep()
+	a.note(func() { a.rests = true })
+	defer a.note(func() { a.rests = false })
 	if a.first || c.cfg.Publish == "n" {
 		poll = c.cfg.Poll
 	}
@@ -163,9 +165,9 @@ func (a *attempt) sleep(t *topic, poll time.Duration) (h *Hold, timed, ok bool) 
 func (a *attempt) onGranted(m message) *Hold {
 	from := a.clock.earliest(m.at)
 	age := time.Since(from)
-	if age < 0 || age > m.term/4 || a.client.cfg.Acks || !a.t.Renewed && m.term < a.t.Lease {
+	if age < 0 || age > m.term/4 || a.client.cfg.Acks || m.at < a.forcedAt() || !a.t.Renewed && m.term < a.t.Lease {
 		return nil
 	}
-	h, _ := a.take(clock.Of(from), m.term, m.token, false)
+	h, _ := a.take(clock.Of(from), m.term, m.token, m.at, false)
 	return h
 }

@@ -72,8 +72,6 @@ var (
 	LockInfo string
 	//go:embed sent/lock_inspect.lua
 	LockInspect string
-	//go:embed sent/lock_park.lua
-	LockPark string
 	//go:embed sent/lock_release.lua
 	LockRelease string
 	//go:embed sent/lock_renew.lua

@@ -36,7 +36,8 @@ func (t *Table) Export(x *Exit, a *Acquisition, given time.Duration, caller Ende
 func (x *Exit) Ticket() string {
 	g := x.ticket
 	defer g.table.lock().Unlock()
-	return g.inRedis().Ticket(g.handle.Key.Name)
+	field, _ := g.inRedis().Field.(string)
+	return g.handle.Kind.Ticket(field, g.handle.Key.Name)
 }
 
 // exportTurn waits for its turn among the owner's operations, and then takes the hold from its user.

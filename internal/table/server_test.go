@@ -169,7 +169,7 @@ func (s *server) run(c *wire.Call) wire.Reply {
 	s.subscribe()
 	s.got = s.got[:0]
 	sent := *c
-	if sent.Script.Announces {
+	if sent.Script.Announces != wire.Untold {
 		sent.Args.Publish = wire.PublishPlain // the transport fills it in
 		if s.queueKeys != nil && !s.counts {
 			sent.Args.Publish = wire.PublishNode

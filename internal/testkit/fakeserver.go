@@ -14,14 +14,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/wire"
 )
+
+var releaseByTurns = sync.OnceValue(func() *wire.Script { return core.Scripts()["release by turns"] })
 
 // FakeServer is a hook that replies to every command itself, without a server. It is safe for concurrent use.
 type FakeServer struct {
 	mu     sync.Mutex
-	script string // the script that gets reply; every other command gets 1
+	script string // the script that gets reply; every other command succeeds, and most get 1
 	reply  any
 	Acks   any               // the reply to WAIT
 	Last   redistest.Command // the last command that ran the script
@@ -48,6 +52,11 @@ func (s *FakeServer) run(cmd redis.Cmder) error {
 		reply = s.Acks
 	case s.script != "" && Runs(s.script)(command):
 		reply, s.Last, s.At = s.reply, command, time.Now()
+		if n, _ := reply.(int64); n < 0 && runs(command, core.Scripts()["acquire by turns"]) {
+			reply = []any{int64(0), s.At.UnixMicro(), -1 - n, int64(-1), int64(1), int64(0)}
+		}
+	case runs(command, releaseByTurns()):
+		reply = []any{int64(1), time.Now().UnixMicro(), int64(0), int64(0)}
 	}
 	if err, failed := reply.(error); failed {
 		cmd.SetErr(err)

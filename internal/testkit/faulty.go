@@ -55,7 +55,7 @@ func NewFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *Faulty {
 	return f
 }
 
-// Free checks that the lock has no holder. If a command was lost, a tombstone may be left.
+// Free checks that the lock has no holder.
 func (f *Faulty) Free(msg string) {
 	f.Helper()
 	require.Empty(f, Holders(f, f.Direct, f.Lock.Name()), msg)

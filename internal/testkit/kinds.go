@@ -304,16 +304,19 @@ func Members(lock Locker) []*rlock.Lock {
 	return g.members
 }
 
-// EveryKind runs a test for every kind of lock that supports hand-overs.
+// EveryKind runs a test for every kind of lock that is handed over within a process by a script of its own.
 func EveryKind(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
-	for _, kind := range []string{"lock", "fenced", "write", "fenced write"} {
+	for _, kind := range []string{"write", "fenced write"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, kind)
 		})
 	}
 }
+
+// ByTurns reports whether internal/core has the locks of a kind.
+func ByTurns(kind string) bool { return kind == "lock" || kind == "fenced" || kind == "spin" }
 
 // Lined reports whether the waiters for a kind stand in the line.
 func Lined(kind string) bool { return wire.Kinds[kind].Line != nil }

@@ -40,7 +40,7 @@ func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 		c = base(of).Client()
 	}
 	s := c.Table().Stats()
-	return s.Grants + s.Queues + s.Exclusive + s.Due + c.Hub().Stats().Channels + c.Busy()
+	return s.Grants + s.Queues + s.Exclusive + s.Due + c.Core().Names() + c.Hub().Stats().Channels + c.Busy()
 }
 
 // Shards counts the nodes to which a client has, or had not long ago, a subscription connection.
@@ -48,10 +48,8 @@ func Shards(c *rlock.Client) int { return clientOf(c).Hub().Stats().Shards }
 
 // Listens reports whether the first waiter of a lock in this process is notified of releases.
 func Listens(l *rlock.Lock) bool {
-	b := base(l)
-	_, _, channel := b.Client().Table().Line(b.ID().Key)
-	_, confirmed := b.Client().Hub().Received(channel)
-	return channel != "" && confirmed
+	_, _, listens := base(l).Line()
+	return listens
 }
 
 // Moves reports whether a client is about to replace its subscription connection. Meanwhile no message reaches its waiters.
@@ -59,7 +57,7 @@ func Moves(l *rlock.Lock) bool { return base(l).Client().Hub().Stats().Moves }
 
 // Rests reports whether the first waiter of a lock in this process sleeps until something happens.
 func Rests(l *rlock.Lock) bool {
-	_, rests, _ := base(l).Client().Table().Line(base(l).ID().Key)
+	_, rests, _ := base(l).Line()
 	return rests
 }
 
@@ -69,10 +67,10 @@ func Waiting(l handles.Any) int {
 	case grouped:
 		return l.waiting()
 	case *rlock.RedLock:
-		return (*under[*group.Group](l)).Locks()[0].Client().Table().Counts().Waiting
+		return (*under[*group.Group](l)).Locks()[0].Client().Counts().Waiting
 	case *rlock.Lock:
 		b := base(l)
-		if n, _, _ := b.Client().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
+		if n, _, _ := b.Line(); n > 0 || !b.Kind().Queues {
 			return n
 		}
 		return b.Client().Hub().Listeners(b.Channel() + ":")

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -61,12 +62,29 @@ func Runs(name string) func(redistest.Command) bool {
 				return true
 			}
 		}
-		return runs(c, wire.Others[name]) || runs(c, core.Scripts()[name])
+		return runs(c, wire.Others[name]) || runs(c, core.Scripts()[name]) || runs(c, core.Scripts()[byTurns[name]])
 	}
+}
+
+// byTurns has what the scripts of internal/core are that do what a script of that name does.
+var byTurns = map[string]string{
+	"acquire": "acquire by turns", "release": "release by turns", "renew": "renew by turns", "force": "force by turns",
+	"handOver": "release by turns", "park": "release by turns", "export": "move by turns", "adopt": "move by turns",
 }
 
 func runs(c redistest.Command, s *wire.Script) bool {
 	return s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source)
+}
+
+// AcquireByTurns runs the script by which a holder acquires a lock of internal/core, in a mode of it, whatever its result.
+func AcquireByTurns(ctx context.Context, rdb redis.UniversalClient, key, field, mode, flags string) error {
+	of, _ := core.Plain.Keys(key)
+	keys := make([]string, len(of))
+	for i, k := range of {
+		keys[i], _ = k.(string)
+	}
+	until := time.Now().Add(10 * time.Second).UnixMicro()
+	return rdb.Eval(ctx, core.Scripts()["acquire by turns"].Source, keys, field, 60_000, until, mode, flags, "").Err()
 }
 
 // RunCall runs a call, as a driver does.

@@ -24,16 +24,16 @@ const Secret = "secret-password"
 
 // RowsOf lists the rows of SECURITY.md for each kind. The rows of a group are those of its members' kind.
 var RowsOf = map[string][]string{
-	"lock":         {"every kind", "every kind but spin", "plain"},
-	"multi":        {"every kind", "every kind but spin", "plain"},
-	"red":          {"every kind", "every kind but spin", "plain"},
-	"fenced":       {"every kind", "every kind but spin", "fenced"},
-	"fair":         {"every kind", "every kind but spin", "fair"},
-	"fenced fair":  {"every kind", "every kind but spin", "fair", "fenced fair, in addition to fair"},
-	"read":         {"every kind", "every kind but spin", "read-write"},
-	"write":        {"every kind", "every kind but spin", "read-write"},
-	"fenced write": {"every kind", "every kind but spin", "read-write", "fenced read-write, in addition to read-write"},
-	"spin":         {"every kind"},
+	"lock":         {"plain"},
+	"multi":        {"plain"},
+	"red":          {"plain"},
+	"fenced":       {"plain", "fenced, in addition to plain"},
+	"fair":         {"fair and read-write", "fair, in addition"},
+	"fenced fair":  {"fair and read-write", "fair, in addition", "fenced fair, in addition to fair"},
+	"read":         {"fair and read-write", "read-write, in addition"},
+	"write":        {"fair and read-write", "read-write, in addition"},
+	"fenced write": {"fair and read-write", "read-write, in addition", "fenced read-write, in addition to read-write"},
+	"spin":         {"spin"},
 }
 
 // ClusterRows lists the rows of SECURITY.md for clusters.

@@ -82,7 +82,8 @@ func (c *Conn) laneOf(ctx context.Context, key string) (*lane, driver.Node, *fau
 func (c *Conn) laneFor(ctx context.Context, q *Question) (w *lane) {
 	acked := q.Acked && c.Acks != nil
 	switch {
-	case c.batches == 0, acked, q.Call.Script.Numbers != 0 && !q.Call.Script.Short, q.Call.Args.Holder == nil:
+	case c.batches == 0, acked:
+	case !q.Call.Script.Gathers && (q.Call.Script.Numbers != 0 && !q.Call.Script.Short || q.Call.Args.Holder == nil):
 	case c.cluster && !c.routed.Load():
 	case c.cluster:
 		w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent

@@ -147,14 +147,14 @@ func (c *Conn) prepare(q *Question) {
 	if q.Within > c.CommandTimeout {
 		q.Within = 0
 	}
-	if q.Call.Script.Announces {
+	if q.Call.Script.Announces != wire.Untold {
 		q.Call.Args.Publish = c.publish(&q.Call)
 	}
 }
 
 // publish returns how a script announces.
 func (c *Conn) publish(call *wire.Call) wire.Publish {
-	if c.cluster && call.Script.Judges && c.Publish == wire.PublishPlain {
+	if c.cluster && call.Script.Announces == wire.Judging && c.Publish == wire.PublishPlain {
 		return wire.PublishNode
 	}
 	return c.Publish
@@ -192,7 +192,7 @@ func (c *Conn) Pipe(ctx context.Context, _ driver.Node, calls []wire.Call, out [
 	ctx, cancel := context.WithTimeout(ctx, c.CommandTimeout)
 	defer cancel()
 	for i := range calls {
-		if calls[i].Script.Announces {
+		if calls[i].Script.Announces != wire.Untold {
 			calls[i].Argv[0] = string(c.publish(&calls[i]))
 		}
 	}

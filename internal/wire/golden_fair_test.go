@@ -209,13 +209,15 @@ func (g *golden) replace(script string, kind *wire.Kind, words []string) string 
 	}
 	names := wire.NewNames(kind, g.name, g.client.ID())
 	next, last := wire.NewHolder(kind, names, g.client.ID(), numbers[0]), wire.NewHolder(kind, names, g.client.ID(), numbers[2])
-	call, lease := next.Park, millis(numbers[1])
-	if script == "export" {
-		call = next.Export
-	}
-	c := call(names, &last, lease, true)
-	if script == "adopt" {
+	lease := millis(numbers[1])
+	var c wire.Call
+	switch script {
+	case "export":
+		c = next.Export(names, &last, lease, true)
+	case "adopt":
 		c = next.Adopt(names, last.Field, lease, true)
+	default:
+		c = next.Park(names, &last, lease, true)
 	}
 	r, err := testkit.RunCall(g.rdb, c)
 	require.NoError(g, err)

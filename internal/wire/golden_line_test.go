@@ -54,14 +54,6 @@ var lineVectors = []struct{ claim, lines string }{
 		give lock 2 0 30000 = freed, to waiter -> {u:3:1} 20000 ! redisson_lock__channel:@:u 6 3 20000 0
 		give lock 3 0 20000 = 1 -> free ! redisson_lock__channel:@ 0
 	`},
-	{"a lock that is kept tells the first waiter when that is over, if it is soon", `
-		stand lock 1 60000 0 = 0 -> {u:1:1} 60000
-		stand lock 2 30000 30000 = wait 60000, 0 ahead, watch -> {u:1:1} 60000, line [u:2|30000 #w]
-		stand lock 3 30000 20000 = wait 60000, 1 ahead -> {u:1:1} 60000, line [u:2|30000 u:3|20000 #w]
-		park spin 9 2000 1 = 1 -> {u:9:0} 10000, line [u:2|30000 u:3|20000 #w] ! redisson_lock__channel:@:u 9 2 10000
-		park spin 9 2000 1 = 1
-		park lock 8 50000 9 = 1 -> {u:8:0} 50000, line [u:2|30000 u:3|20000 #w]
-	`},
 	{"a ticket, and who adopts it, tell the first waiter when their leases end, if that is soon, and who leaves tells the next one", `
 		stand fenced 1 60000 0 = new token -> {u:1:1} 60000
 		stand lock 2 30000 30000 = wait 60000, 0 ahead, watch -> {u:1:1} 60000, line [u:2|30000 #w]

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest"
@@ -199,38 +198,6 @@ func TestATicketIsToldToThoseWhoKnowOfNoLine(t *testing.T) {
 		for _, message := range l.sort.free {
 			l.hears(watcher, wire.Own)
 			l.hears(watcher, message)
-		}
-	})
-}
-
-// TestATicketOfASpinLockIsSilent, and so is a lock that is kept: as with a release, nobody is told for whom nobody stands in the line.
-func TestATicketOfASpinLockIsSilent(t *testing.T) {
-	t.Parallel()
-	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
-		t.Helper()
-		l := &line{t, rdb, testkit.NewName(), sort{wire.Spin, wire.Fenced, []string{"0"}}}
-		require.Zero(l, l.try("A1").N)
-		base, n := l.others(1)[0], l.names(wire.Spin, "A")
-		last, _, _ := l.holder("A1")
-		hand := func(to string, tells bool) {
-			next, _, _ := l.holder(to)
-			for _, call := range []wire.Call{
-				next.Export(n, &last, term, tells), next.Adopt(n, last.Field, term, tells), next.Park(n, &last, term, tells),
-			} {
-				require.NoError(l, l.makeHolder("A1"))
-				require.GreaterOrEqual(l, l.run(call).N, int64(0))
-				require.NoError(l, l.rdb.Del(t.Context(), l.name).Err())
-			}
-		}
-		for _, tells := range []bool{false, true} {
-			hand("A2", tells)
-		}
-		l.hearsNothing(base)
-		require.NoError(l, l.makeHolder("A1"))
-		l.stand("fB3")
-		hand("A4", true)
-		for range 3 {
-			l.hearsFree(base)
 		}
 	})
 }

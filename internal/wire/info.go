@@ -77,6 +77,11 @@ func (k *Kind) InfoCommand(n *Names, waiters bool) []any {
 	default:
 		keys = append(keys, others[0])
 	}
+	return InfoCommand(keys...)
+}
+
+// InfoCommand asks for the Info of a lock, given its keys: the lock, its line or the lock again, and its token if it has one.
+func InfoCommand(keys ...any) []any {
 	return append([]any{"EVAL", lockInfo, int64(len(keys))}, keys...)
 }
 

@@ -17,34 +17,33 @@ import "github.com/go-rlock/rlock/internal/lua"
 var (
 	lockAcquire  = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
-	lockRelease  = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
+	lockRelease  = newScript(Script{Keys: 1, Argv: 6, Announces: Telling}, lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
-	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true}, lua.LockForce)
+	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: Telling}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
-	lockPark     = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockPark)
-	lockHandOff  = newScript(Script{Keys: 2, Argv: 7, Announces: true}, lua.LockTicket)
+	lockHandOff  = newScript(Script{Keys: 2, Argv: 7, Announces: Telling}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
 	fencedAcquire  = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
-	fencedHandOff  = newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.FencedLockTicket)
+	fencedHandOff  = newScript(Script{Keys: 3, Argv: 7, Announces: Telling}, lua.FencedLockTicket)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockHandover)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
-	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FairAcquire)
-	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
-	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true}, lua.FairForce)
-	fairPark    = newScript(Script{Keys: 4, Argv: 6, Announces: true, Judges: true}, lua.FairPark)
-	fairHandOff = newScript(Script{Keys: 4, Argv: 7, Announces: true, Judges: true}, lua.FairTicket)
+	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: Judging}, lua.FairAcquire)
+	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: Judging}, lua.FairRelease)
+	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: Judging}, lua.FairForce)
+	fairPark    = newScript(Script{Keys: 4, Argv: 6, Announces: Judging}, lua.FairPark)
+	fairHandOff = newScript(Script{Keys: 4, Argv: 7, Announces: Judging}, lua.FairTicket)
 
-	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
-	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)
-	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true}, lua.FencedFairForce)
-	fencedFairHandOff = newScript(Script{Keys: 5, Argv: 7, Announces: true, Judges: true}, lua.FencedFairTicket)
+	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: Judging}, lua.FencedFairAcquire)
+	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: Judging}, lua.FencedFairRelease)
+	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: Judging}, lua.FencedFairForce)
+	fencedFairHandOff = newScript(Script{Keys: 5, Argv: 7, Announces: Judging}, lua.FencedFairTicket)
 
 	readAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
-	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.ReadRelease)
+	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: Telling}, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
@@ -57,8 +56,8 @@ var (
 
 	// Readers stand in no line, but a writer who does may be next.
 	readLine = &Line{
-		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: true}, lua.LineReadRelease),
-		Yield:   newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.LineReadAcquire),
+		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: Telling}, lua.LineReadRelease),
+		Yield:   newScript(Script{Keys: 3, Argv: 7, Announces: Telling}, lua.LineReadAcquire),
 		Force:   plainLine.Force, Pump: plainLine.Pump,
 	}
 )
@@ -68,19 +67,19 @@ var (
 var (
 	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OnceMark)
 
-	latchSet       = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchSet)
-	latchCountDown = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountdown)
-	latchDelete    = newScript(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
+	latchSet       = newScript(Script{Keys: 2, Argv: 7, Announces: Telling, Forgets: true}, lua.LatchSet)
+	latchCountDown = newScript(Script{Keys: 2, Argv: 7, Announces: Telling, Forgets: true}, lua.LatchCountdown)
+	latchDelete    = newScript(Script{Keys: 2, Argv: 7, Announces: Telling, Forgets: true}, lua.LatchDelete)
 	latchCount     = newScript(Script{Keys: 1, Reads: true}, lua.LatchCount)
 
-	semaphoreSetUp    = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreSetUp)
-	semaphoreChange   = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreChange)
-	semaphoreGiveBack = newScript(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreGiveBack)
+	semaphoreSetUp    = newScript(Script{Keys: 3, Argv: 7, Announces: Telling, Forgets: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newScript(Script{Keys: 3, Argv: 7, Announces: Telling, Forgets: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newScript(Script{Keys: 3, Argv: 7, Announces: Telling, Forgets: true}, lua.SemaphoreGiveBack)
 	semaphoreDelete   = newScript(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
 	semaphoreCount    = newScript(Script{Keys: 2, Numbers: 3, Reads: true}, lua.SemaphoreCount)
 	plainDrain        = newScript(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
 	plainAcquire      = newScript(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainAcquire)
-	plainUndo         = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.PlainUndo)
+	plainUndo         = newScript(Script{Keys: 2, Argv: 6, Announces: Telling}, lua.PlainUndo)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
@@ -93,7 +92,7 @@ var Others = map[string]*Script{
 
 func newLine(keys int, acquire, release, force, pump string) *Line {
 	script := func(argv, numbers int, usual any, file string) *Script {
-		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Usual: usual, Announces: true}, file)
+		return newScript(Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Usual: usual, Announces: Telling}, file)
 	}
 	l := &Line{
 		Acquire: script(4, 4, common, acquire), Release: script(7, 6, empty, release), Force: script(7, 2, nil, force), Pump: script(5, 0, nil, pump),
@@ -101,6 +100,16 @@ func newLine(keys int, acquire, release, force, pump string) *Line {
 	l.Acquire.Refuses = true
 	return l
 }
+
+// Announcing is whether a script publishes that the lock is free.
+type Announcing uint8
+
+// The ways to announce.
+const (
+	Untold  Announcing = iota // it does not
+	Telling                   // it does
+	Judging                   // it does, and takes waiters for dead that its messages do not reach
+)
 
 // Script is a Lua script, and how it is called.
 type Script struct {
@@ -112,10 +121,10 @@ type Script struct {
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
-	Announces bool // whether it publishes that the lock is free
+	Announces Announcing
 	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
 	Reads     bool // whether it changes nothing, so that a replica can run it
-	Judges    bool // whether it takes waiters for dead that its messages do not reach
+	Gathers   bool // whether a call of it may go out in one pipeline with those of others, although its arguments are its own
 }
 
 func newScript(s Script, file string) *Script {

@@ -50,7 +50,7 @@ func TestNamesOfTheLine(t *testing.T) {
 			if s == nil {
 				continue
 			}
-			require.True(t, s.Announces, kind)
+			require.NotEqual(t, Untold, s.Announces, kind)
 			h := NewHolder(k, n, "client", 7)
 			keys := n.LineKeys
 			if s == k.Line.Release {

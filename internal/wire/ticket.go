@@ -21,10 +21,9 @@ const ticketPrefix = "rlock-ticket-1."
 // HasTickets reports whether a hold of the kind can be handed to another process. Readers and permits are several at a time.
 func (k *Kind) HasTickets() bool { return k.HandOff != nil }
 
-// Ticket returns the ticket of the holder of a lock, given its name in Redis.
-func (h *Holder) Ticket(name string) string {
-	field, _ := h.Field.(string)
-	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(h.kind.Name()+"\x00"+field+"\x00"+name))
+// Ticket returns the ticket of the holder of a lock, given its field and the name of the lock in Redis.
+func (k *Kind) Ticket(field, name string) string {
+	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(k.Name()+"\x00"+field+"\x00"+name))
 }
 
 // OpenTicket returns the field of the holder that a ticket names, if the ticket is for this kind and this name in Redis. No error

@@ -10,6 +10,11 @@ local left = ARGV[3] - now
 if left < 0 or left > 60000000 then
   return {-2, now, 0, 0, 0, 0}
 end
+--@create
+if ARGV[4] ~= 'again' and redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then -- the short way: it is free, and nobody waits
+  local token = create(ARGV[1], ARGV[2], ARGV[5], now)
+  return token > 0 and token or now
+end
 --@lock
 local member = ARGV[1] .. '|' .. ARGV[2] .. '|' .. ARGV[5]
 local token = 0

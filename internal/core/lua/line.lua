@@ -26,6 +26,9 @@ end
 
 -- How many listen to a public channel who are not rlock's: each client of rlock that does listens to its twin, too.
 local function others(base)
+  if base == '' then
+    return 0
+  end
   if how == 'n' then
     return 1
   end

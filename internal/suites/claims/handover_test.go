@@ -23,6 +23,43 @@ func newHandOvers(t *testing.T, kind string) (queue *testkit.WaiterQueue, admin 
 	return testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName())), server.Client(t)
 }
 
+// TestAReleaseNamesTheNextGoroutine of its process, in order, each with its own lease and token: one command a turn.
+func TestAReleaseNamesTheNextGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin, client := server.Client(t), testkit.NewClient(t, server.Client(t), rlock.WithLogger(testkit.Discard))
+	name := testkit.NewName()
+	plain, fenced := client.NewLock(name), client.NewLock(name, rlock.Fenced())
+	hold := testkit.Must(fenced.Acquire(t.Context()))
+	token := hold.Token()
+	got := make(chan *rlock.Hold)
+	const turns = 6
+	for i := range turns {
+		lock := plain
+		if i%2 == 0 {
+			lock = fenced
+		}
+		go func() { got <- testkit.Must(lock.Acquire(t.Context(), rlock.Lease(time.Duration(i+1)*time.Minute))) }()
+		testkit.Eventually(t, "it waits", func() bool { return testkit.Waiting(plain) == i+1 })
+	}
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	for i := range turns {
+		require.NoError(t, hold.Unlock(t.Context()))
+		hold = testkit.Within(t, "the next one has it", got)
+		require.InDelta(t, time.Duration(i+1)*time.Minute, admin.PTTL(t.Context(), name).Val(), float64(10*time.Second), "its own lease")
+		require.Len(t, testkit.Holders(t, admin, name), 1)
+		if i%2 == 0 {
+			require.Greater(t, hold.Token(), token)
+			token = hold.Token()
+		}
+	}
+	calls := testkit.Stats(t, admin)
+	require.Equal(t, turns, calls["evalsha"])
+	require.Zero(t, calls["publish"])
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.False(t, testkit.Must(plain.IsLocked(t.Context())))
+}
+
 func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
@@ -104,20 +141,8 @@ func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
 	server := redistest.Start(t)
 	rdb, admin := server.Client(t), server.Client(t)
 	client := testkit.NewClient(t, rdb)
-	plain := client.NewLock(testkit.NewName())
-	fenced := client.NewLock(plain.Name(), rlock.Fenced())
-	hold := testkit.Must(plain.Acquire(t.Context()))
-	queue := testkit.NewWaiterQueue(t, fenced)
-	queue.Join(t.Context())
-	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
-	require.NoError(t, hold.Unlock(t.Context()))
-	hold = queue.Next()
-	require.Positive(t, hold.Token())
-	require.Equal(t, 1, testkit.Stats(t, admin)["publish"], "the release is public, because the waiter is of another kind")
-	require.NoError(t, hold.Unlock(t.Context()))
-
 	write := testkit.MakeLock("write", client, testkit.NewName())
-	hold = testkit.Must(write.Acquire(t.Context()))
+	hold := testkit.Must(write.Acquire(t.Context()))
 	writing := testkit.NewWaiterQueue(t, testkit.MakeLock("fenced write", client, write.Name()))
 	writing.Join(t.Context())
 	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())

@@ -39,7 +39,9 @@ func TestInspectShowsTheHolder(t *testing.T) {
 				require.Equal(t, client.ID(), h.Client)
 				require.Equal(t, asked == client, h.Own)
 				require.Contains(t, h.Holder, client.ID()+":")
-				require.Equal(t, 2, h.Acquisitions)
+				if !testkit.ByTurns(kind) { // which tell Redis nothing of it
+					require.Equal(t, 2, h.Acquisitions)
+				}
 				require.False(t, h.Expired)
 				mode := map[string]string{"read": "read", "write": "write", "fenced write": "write"}[kind]
 				require.Equal(t, mode, h.Mode)
@@ -164,11 +166,7 @@ func TestInspectIsBounded(t *testing.T) {
 		for i := range many {
 			pipe.HSet(ctx, rw.Reader().Name(), fmt.Sprintf("client:%d", i), 1)
 			pipe.RPush(ctx, "redisson_lock_queue:{"+fair.Name()+"}", fmt.Sprintf("client:%d", i))
-			pipe.ZAdd(ctx, "redisson_unlock_latch:{"+plain.Name()+"}:waiters", redis.Z{Score: float64(i + 1), Member: fmt.Sprintf("client:%d|3000", i)})
-		}
-		for i, mark := range []string{"!client:5|3000", "#o", "#w", "#n"} { // which are no waiters
-			line := "redisson_unlock_latch:{" + plain.Name() + "}:waiters"
-			pipe.ZAdd(ctx, line, redis.Z{Score: float64(4+i) * 1e15, Member: mark})
+			pipe.ZAdd(ctx, "rlock:{"+plain.Name()+"}", redis.Z{Score: float64(i + 1), Member: fmt.Sprintf("client:%d|3000|", i)})
 		}
 		_, err := pipe.Exec(ctx)
 		require.NoError(t, err)

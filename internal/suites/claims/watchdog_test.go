@@ -13,13 +13,12 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
-	"github.com/go-rlock/rlock/internal/testkit/tune"
 )
 
 func TestRenewalsAreBatched(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(12*time.Second), tune.BatchSize(10))
-	holds := make([]*rlock.Hold, 25)
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(12*time.Second))
+	holds := make([]*rlock.Hold, 125)
 	for i := range holds {
 		var err error
 		holds[i], err = f.Client.NewLock(testkit.NewName()).Acquire(t.Context())
@@ -32,7 +31,7 @@ func TestRenewalsAreBatched(t *testing.T) {
 	for i, hold := range holds {
 		testkit.Eventually(t, "each is renewed", func() bool { return hold.Deadline().After(before[i]) })
 	}
-	require.Equal(t, 3, f.Proxy.Count(testkit.Runs("renew")), "a batch has ten holds")
+	require.Equal(t, 2, f.Proxy.Count(testkit.Runs("renew")), "a batch has a hundred holds")
 	for _, hold := range holds {
 		require.NoError(t, hold.Unlock(t.Context()))
 	}

@@ -32,7 +32,9 @@ func TestAnAcquireWhoseReplyIsLostIsCountedOnce(t *testing.T) {
 				require.Equal(t, times+1, f.Proxy.Count(testkit.Runs("acquire")), "go-redis must not send a command again")
 				require.NoError(t, f.Lock.Unlock(t.Context()))
 				f.Free("one unlock releases it")
-				require.Equal(t, 1, f.Proxy.Count(testkit.Runs("release")))
+				testkit.Eventually(t, "none of the lost commands can come any more", func() bool { return testkit.Remains(f.Client) == 0 })
+				f.Free("and none has made a holder")
+				require.Less(t, f.Proxy.Count(testkit.Runs("release")), 20)
 			})
 		}
 	}
@@ -81,22 +83,20 @@ func TestAReentryWhoseReplyIsLostIsCountedOnce(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			f := testkit.NewFaulty(t, testkit.Quick())
-			ctx := rlock.WithOwner(t.Context())
-			require.NoError(t, f.Lock.Lock(ctx))
+			ctx, lock := rlock.WithOwner(t.Context()), testkit.MakeLock("write", f.Client, f.Lock.Name())
+			require.NoError(t, lock.Lock(ctx))
 			lose(f.Proxy, 2, testkit.Runs("count"))
-			require.NoError(t, f.Lock.Lock(ctx))
-			require.Equal(t, "2", f.Count())
+			require.NoError(t, lock.Lock(ctx))
+			require.Equal(t, 2, testkit.Must(lock.HoldCount(ctx)))
 
 			lose(f.Proxy, 1, testkit.Runs("count"))
-			_, err := f.Lock.TryLock(ctx)
+			_, err := lock.TryLock(ctx)
 			require.Error(t, err, "a single attempt")
-			n, err := f.Lock.HoldCount(ctx)
-			require.NoError(t, err)
-			require.Equal(t, 2, n)
+			require.Equal(t, 2, testkit.Must(lock.HoldCount(ctx)))
 
 			lose(f.Proxy, 1, testkit.Runs("count"))
-			require.NoError(t, f.Lock.Unlock(ctx), "the client counts, so the partial release succeeds")
-			require.NoError(t, f.Lock.Unlock(ctx))
+			require.NoError(t, lock.Unlock(ctx), "the client counts, so the partial release succeeds")
+			require.NoError(t, lock.Unlock(ctx))
 			f.Free("two locks, two unlocks")
 		})
 	}
@@ -263,7 +263,7 @@ func TestALockWithoutALeaseGetsOne(t *testing.T) {
 			"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
 			"one that a client with an id of its own holds": {"mode", "write", "pod-7:1:87:write", 1, "pod-7:1:87", 2},
 		} {
-			lock := client.NewLock(testkit.NewName())
+			lock := client.NewRWLock(testkit.NewName()).Writer()
 			require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
 			ok, err := lock.TryLock(ctx)
 			require.NoError(t, err)
@@ -314,7 +314,11 @@ func TestAnUnlockByForceKnowsALock(t *testing.T) {
 			"transactions that read":       {"mode", "read", id + ":87" + transaction, 1, id + ":88:a" + transaction[2:], 1},
 			"a transaction without a mode": {id + ":87:write" + transaction, 1},
 		} {
-			for _, lock := range []*rlock.Lock{client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName())} {
+			locks := []*rlock.Lock{client.NewFairLock(testkit.NewName())}
+			if fields[0] != "mode" { // which no plain lock has
+				locks = append(locks, client.NewLock(testkit.NewName()))
+			}
+			for _, lock := range locks {
 				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
 				require.NoError(t, rdb.PExpire(ctx, lock.Name(), time.Minute).Err())
 				freed, err := lock.ForceUnlock(ctx)
@@ -327,7 +331,7 @@ func TestAnUnlockByForceKnowsALock(t *testing.T) {
 			first string
 			freed bool
 		}{{"mode", true}, {"other", false}} {
-			lock := client.NewLock(testkit.NewName())
+			lock := client.NewFairLock(testkit.NewName())
 			fields := []any{c.first, "read"}
 			for i := range lua.MostFields {
 				fields = append(fields, fmt.Sprintf("%s:%d", id, i), 1)

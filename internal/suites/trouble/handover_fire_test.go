@@ -21,7 +21,7 @@ import (
 // most one owner is inside at a time.
 func TestHandOverUnderFire(t *testing.T) {
 	t.Parallel()
-	testkit.EveryKind(t, func(t *testing.T, kind string) {
+	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		server := redistest.Start(t)
 		proxy := redistest.NewProxy(t, server.Addr)

@@ -47,7 +47,10 @@ func TestARestoreBringsBackWaitersOfLongAgo(t *testing.T) {
 			hold := testkit.Must(holder.Acquire(t.Context(), rlock.Lease(time.Minute)))
 			waiting := testkit.Async(func() error { inTurn(1); return nil })
 			key, size := "redisson_unlock_latch:{"+name+"}:waiters", server.Client(t).ZCard
-			if kind == "fair" {
+			switch {
+			case testkit.ByTurns(kind):
+				key = "rlock:{" + name + "}"
+			case kind == "fair":
 				key, size = "redisson_lock_queue:{"+name+"}", server.Client(t).LLen
 			}
 			testkit.Eventually(t, "all of them wait", func() bool { return size(t.Context(), key).Val() >= clients })

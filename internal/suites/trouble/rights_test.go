@@ -125,7 +125,7 @@ func TestAMissingRightNamesTheCommandThatListsIt(t *testing.T) { // the subtests
 		require.Equal(t, 1, strings.Count(err.Error(), "rlock doctor"), err)
 	})
 	t.Run("an identity does in the log", func(t *testing.T) {
-		rdb, _ := open(t, "~x:test*", "~redisson_unlock_latch*", "&*", "+@all")
+		rdb, _ := open(t, "~x:test*", "~rlock:{x:test*", "~redisson_lock_token*", "&*", "+@all")
 		logger, log := testkit.Recording()
 		client := testkit.NewClient(t, rdb, logger, rlock.WithKeyPrefix("x:"), rlock.WithIdentity(rlock.Identity{Service: "service"}))
 		require.NoError(t, client.NewSpinLock(testkit.NewName()).Lock(t.Context()))

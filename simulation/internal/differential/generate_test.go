@@ -160,7 +160,7 @@ func (g *generator) client() string {
 
 // send returns a call as a command, and keeps it for later.
 func (g *generator) send(c wire.Call) []string {
-	if c.Script.Announces {
+	if c.Script.Announces != wire.Untold {
 		c.Args.Publish = pick(g, []wire.Publish{wire.PublishPlain, wire.PublishPlain, wire.PublishSharded, wire.PublishNode})
 	}
 	if c.Script.Forgets && g.one(3) {

@@ -74,7 +74,7 @@ func TestPlantedBugs(t *testing.T) {
 		"the first is not told": {edits("if head[1] and (anyway or now - head[2] > 2e6) then", "if false then"), "1+1+1", 1, 0, every},
 		"a release keeps its field": {edits(
 			"redis.call('HDEL', KEYS[1], ARGV[1])", "redis.call('HEXISTS', KEYS[1], ARGV[1])",
-			"if redis.call('EXISTS', KEYS[1]) == 0 then\nlocal n =", "if freed == 1 or redis.call('EXISTS', KEYS[1]) == 0 then\nlocal n =",
+			"elseif redis.call('EXISTS', KEYS[1]) == 0 then\ntoken, left", "elseif freed == 1 or redis.call('EXISTS', KEYS[1]) == 0 then\ntoken, left",
 		), "1+1", 0, 0, 0},
 		"a grant for nobody is ignored":       {plant{bugs: bugs{forgetGrants: true}}, "1+1", 1, 1, every},
 		"a grant in a release is for nobody":  {plant{bugs: bugs{disownLeaving: true}}, "1+1", 0, 0, 0},

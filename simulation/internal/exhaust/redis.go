@@ -178,7 +178,7 @@ func (s *server) args(c command) []string {
 		if c.next != 0 {
 			next = s.member(c.next)
 		}
-		return append(line, field, s.base, member, next, strconv.FormatInt(notAfter, 10), "")
+		return append(line, field, s.base, member, next, strconv.FormatInt(notAfter, 10), "0", "")
 	case renew:
 		return []string{"1", s.keys[0], ms, field}
 	case peerLock:

@@ -101,15 +101,15 @@ func (w *worker) together(h *holder, hold *rlock.Hold, lock *rlock.Lock) {
 	var first, all sync.WaitGroup
 	first.Go(func() { inner, err = lock.TryAcquire(ctx) })
 	time.Sleep(w.Faults.Latency / 8)
+	for i := range unlocks {
+		all.Go(func() { unlocks[i] = hold.Unlock(context.Background()) })
+	}
+	time.Sleep(w.Faults.Latency / 8)
 	all.Go(func() {
 		if other, err := lock.TryAcquire(ctx); err == nil {
 			second = other
 		}
 	})
-	time.Sleep(w.Faults.Latency / 8)
-	for i := range unlocks {
-		all.Go(func() { unlocks[i] = hold.Unlock(context.Background()) })
-	}
 	first.Wait()
 	alone := inner == nil && !w.dead()
 	if alone { // nothing of the owner is left but the hold, which ends

@@ -74,8 +74,8 @@ var sorts = sync.OnceValue(func() map[*wire.Script]sort {
 			}
 		}
 	}
-	add(acquires, wire.Others["acquire plain permits"], core.Scripts()["acquire permits"])
-	add(releases, core.Scripts()["release permits"])
+	add(acquires, wire.Others["acquire plain permits"], core.Scripts()["acquire permits"], core.Scripts()["acquire by turns"])
+	add(releases, core.Scripts()["release permits"], core.Scripts()["release by turns"])
 	for _, k := range wire.Kinds {
 		add(acquires, k.Acquire)
 		if add(releases, k.Release); k.Line != nil {
@@ -96,7 +96,7 @@ func (q *inquest) witness(client int) func(c *wire.Call) func(r wire.Reply) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		lock, _ := c.Keys[0].(string)
-		one, of := &question{sent: time.Now(), sort: s, counts: c.Script == wire.Others["acquire plain permits"], turns: c.Script == core.Scripts()["acquire permits"]}, subject{client, lock}
+		one, of := &question{sent: time.Now(), sort: s, counts: c.Script == wire.Others["acquire plain permits"], turns: c.Script == core.Scripts()["acquire permits"] || c.Script == core.Scripts()["acquire by turns"]}, subject{client, lock}
 		q.questions[of] = append(q.questions[of], one)
 		return func(r wire.Reply) {
 			q.mu.Lock()

@@ -23,14 +23,15 @@ import (
 // sight is one name while it is looked at, in three steps that each ask what the one before has left open. All commands read, and read no
 // more than a few fields and members, whatever the key is: they take no other rights than +@read, which scripts are not a part of.
 type sight struct {
-	name                        string
-	permits, line, queue, token string
-	turns                       string // the line of a semaphore
+	name                  string
+	permits, queue, token string
+	lines                 []string // of fair and write locks, and of all others
 
-	sort, lineSort, permitsSort *redis.StatusCmd
+	sort, permitsSort           *redis.StatusCmd
+	lineSorts                   []*redis.StatusCmd
 	fields                      *redis.StringSliceCmd
-	size, holders, over         *redis.IntCmd
-	waiters, queued             *redis.IntCmd
+	size, holders, over, queued *redis.IntCmd
+	waiters                     []*redis.IntCmd
 	lease                       *redis.DurationCmd
 	values                      *redis.SliceCmd
 	counter, latest             *redis.StringCmd
@@ -42,9 +43,9 @@ type sight struct {
 func newSight(name string) *sight {
 	lock, permits := wire.NewNames(wire.FencedFair, name, "").Keys, wire.NewNames(wire.Permit, name, "").Keys
 	text := func(key any) string { return fmt.Sprint(key) }
-	turns, _ := core.Permits.Keys(name)
+	turns, _ := core.Plain.Keys(name)
 	return &sight{
-		name: name, permits: text(permits[1]), line: text(lock[3]), turns: text(turns[1]), queue: text(lock[1]), token: text(lock[4]),
+		name: name, permits: text(permits[1]), lines: []string{text(lock[3]), text(turns[1])}, queue: text(lock[1]), token: text(lock[4]),
 	}
 }
 
@@ -60,11 +61,13 @@ func (s *sight) ask(ctx context.Context, p redis.Pipeliner) {
 	case "hash":
 		s.fields = p.HRandField(ctx, s.name, 2) // without values, which may be long if it is no lock
 	case "string":
-		s.size, s.permitsSort, s.line = p.StrLen(ctx, s.name), p.Type(ctx, s.permits), s.turns
+		s.size, s.permitsSort, s.lines = p.StrLen(ctx, s.name), p.Type(ctx, s.permits), s.lines[1:]
 	default:
 		return
 	}
-	s.lineSort = p.Type(ctx, s.line)
+	for _, line := range s.lines {
+		s.lineSorts = append(s.lineSorts, p.Type(ctx, line))
+	}
 }
 
 // count asks for what is shown of a lock or of a counter.
@@ -88,8 +91,10 @@ func (s *sight) count(ctx context.Context, p redis.Pipeliner, now time.Time) {
 			s.first = p.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{Key: s.permits, Start: "(" + until, Stop: "+inf", ByScore: true, Count: 1})
 		}
 	}
-	if s.lineSort.Val() == "zset" {
-		s.waiters = p.ZCount(ctx, s.line, "0", end) // the members beyond are marks
+	for i, line := range s.lines {
+		if s.lineSorts[i].Val() == "zset" {
+			s.waiters = append(s.waiters, p.ZCount(ctx, line, "0", end)) // the members beyond are marks
+		}
 	}
 }
 
@@ -98,8 +103,8 @@ var end = strconv.FormatInt(int64(lua.WaitersEnd), 10)
 // row returns what the answers say, or nil for what is neither a lock nor a counter.
 func (s *sight) row(now time.Time) *Row {
 	row := &Row{Name: s.name, Holder: s.holder}
-	if s.waiters != nil {
-		row.Waiters = int(s.waiters.Val())
+	for _, waiters := range s.waiters {
+		row.Waiters += int(waiters.Val())
 	}
 	switch {
 	case s.values != nil && len(s.values.Val()) == 2 && s.values.Val()[1] != nil: // or it was freed meanwhile
@@ -135,7 +140,7 @@ func (s *sight) lock(row *Row) *Row {
 	if named {
 		row.Kind = Kind(mode)
 	}
-	if s.queued.Val() > 0 || s.lineSort.Val() == "hash" {
+	if s.queued.Val() > 0 || s.lineSorts[0].Val() == "hash" {
 		row.Kind = Fair
 		seats, clients := s.inQueue()
 		row.Waiters, row.Processes = int(s.queued.Val())-(len(s.seats.Val())-len(seats)), 0

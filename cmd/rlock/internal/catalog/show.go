@@ -150,14 +150,19 @@ func (c *Catalog) waiters(ctx context.Context, d *Details, s *sight) error {
 	if d.Waiters == 0 {
 		return nil
 	}
-	line, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-		Key: s.line, Start: "0", Stop: end, ByScore: true, Count: most, // the members beyond are marks
-	}).Result()
-	for _, member := range line {
-		text, _ := member.Member.(string)
-		d.WaiterList = append(d.WaiterList, rlock.WaiterInfo{Client: wire.Client(text), Since: time.UnixMicro(int64(member.Score))})
+	for _, line := range s.lines {
+		members, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
+			Key: line, Start: "0", Stop: end, ByScore: true, Count: most, // the members beyond are marks
+		}).Result()
+		if err != nil {
+			return Rights(err)
+		}
+		for _, member := range members[:min(len(members), most-len(d.WaiterList))] {
+			text, _ := member.Member.(string)
+			d.WaiterList = append(d.WaiterList, rlock.WaiterInfo{Client: wire.Client(text), Since: time.UnixMicro(int64(member.Score))})
+		}
 	}
-	return Rights(err)
+	return nil
 }
 
 // listeners returns how many processes wait for a counter to change, which are those that listen on the channels of a latch and of a plain

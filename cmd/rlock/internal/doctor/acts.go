@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/core"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/observe"
 )
@@ -366,6 +367,8 @@ func (m made) keys() []string {
 			}
 		}
 	}
+	locks, _ := core.Plain.Keys(m.name) // their line is that of semaphores, too
+	add(locks)
 	for _, client := range m.clients {
 		for _, kind := range []*wire.Kind{wire.Plain, wire.FencedFair, wire.Permit, wire.PlainPermit} {
 			names := wire.NewNames(kind, m.name, client)

@@ -107,7 +107,7 @@ func TestWhatDeniedRightsMean(t *testing.T) {
 		require.ElementsMatch(t, rules, strings.Fields(line), "the line to paste")
 	}
 	_, of := examine(t, admins[0], Options{User: testkit.NewUser(t, admins)}, "rights")
-	require.Contains(t, of[0].Text, " and 13 more, without which these fail: lock. Grant it on every node, and check again, because")
+	require.Contains(t, of[0].Text, " and 10 more, without which these fail: lock. Grant it on every node, and check again, because")
 	user := testkit.NewUser(t, admins, rules...)
 	_, of = examine(t, admins[0], Options{Prefix: "other:", User: user}, "rights")
 	require.Equal(t, Problem, of[0].Level)
@@ -131,7 +131,7 @@ func TestAUserThatMayNotAsk(t *testing.T) {
 	require.Empty(t, levels(r, Problem), "%v", r.Findings)
 	require.Subset(t, levels(r, Unknown), []string{"version", "eviction", "tokens", "leases"})
 
-	for without, named := range map[string]string{"+hgetall": "+hgetall", "~redisson_unlock_latch:{app:*": "~redisson_unlock_latch:{app:*"} {
+	for without, named := range map[string]string{"+hkeys": "+hkeys", "~rlock:{app:*": "~rlock:{app:*"} {
 		rdb = open(testkit.NewUser(t, admins, slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == without })...))
 		_, of = examine(t, rdb, Options{Prefix: testkit.AppPrefix}, "rights")
 		require.Equal(t, Problem, of[0].Level)

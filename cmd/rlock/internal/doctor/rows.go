@@ -8,28 +8,30 @@ type row struct{ name, rules string }
 // rows are those that concern the servers with the locks, and go-redis.
 var rows = []row{
 	{
-		name: "every kind",
+		name: "plain",
+		rules: "~app:* ~rlock:{app:* ~redisson_lock_token:{app:* &redisson_lock__channel:{app:* &rlock:{app:* +evalsha +eval +exists " +
+			"+hexists +hset +hdel +hkeys +del +pexpire +pttl +time +zadd +zcard +zrange +zrank +zrem +zscore +subscribe " +
+			"+unsubscribe +ping +publish +pubsub|numsub",
+	},
+	{name: "fenced, in addition to plain", rules: "+get +set +incr"},
+	{
+		name: "spin",
+		rules: "~app:* ~rlock:{app:* ~redisson_lock_token:{app:* +evalsha +eval +exists +hexists +hset +hdel +hkeys +del +pexpire " +
+			"+pttl +time +zrange +zrank +zrem +pubsub|numsub",
+	},
+	{
+		name: "fair and read-write",
 		rules: "~app:* ~redisson_unlock_latch:{app:* +evalsha +eval +exists +hexists +hset +hdel +hlen +hgetall +del +pexpire +pttl " +
-			"+time",
-	},
-	{name: "every kind but spin", rules: "+subscribe +unsubscribe +ping +publish"},
-	{
-		name:  "plain",
-		rules: "&redisson_lock__channel:{app:* +hsetnx +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore +pubsub|numsub",
+			"+time +subscribe +unsubscribe +ping +publish",
 	},
 	{
-		name: "fenced",
-		rules: "&redisson_lock__channel:{app:* ~redisson_lock_token:{app:* +hsetnx +get +set +incr +zadd +zcount +zrange +zrank +zrem " +
-			"+zrevrangebyscore +zscore +pubsub|numsub",
-	},
-	{
-		name: "fair",
+		name: "fair, in addition",
 		rules: "&redisson_lock__channel:{app:* ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:* +hget +lindex +llen +lpos +lrange " +
 			"+lrem +rpush +zadd +zcard +zrem +zscore +pubsub|numsub",
 	},
 	{name: "fenced fair, in addition to fair", rules: "~redisson_lock_token:{app:* +get +set +incr"},
 	{
-		name: "read-write",
+		name: "read-write, in addition",
 		rules: "&redisson_rwlock:{app:* ~{app:* +hget +hscan +hsetnx +set +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore " +
 			"+pubsub|numsub",
 	},
@@ -52,7 +54,7 @@ var rows = []row{
 	},
 	{name: "WithReplicaAcks", rules: "+wait"},
 	{name: "AllReplicas", rules: "+wait +info"},
-	{name: "Lock.Inspect, in addition to the kind", rules: "+hget +hscan +hmget +type"},
+	{name: "Lock.Inspect, in addition to the kind", rules: "+hget +hlen +hmget +hscan +type +zcount"},
 	{name: "a Cluster", rules: "+cluster|slots +command +asking"},
 	{
 		name:  "sharded pub/sub",
@@ -65,14 +67,14 @@ var kinds = []struct {
 	name string
 	rows []string
 }{
-	{"lock", []string{"every kind", "every kind but spin", "plain"}},
-	{"fenced", []string{"every kind", "every kind but spin", "fenced"}},
-	{"fair", []string{"every kind", "every kind but spin", "fair"}},
-	{"fenced fair", []string{"every kind", "every kind but spin", "fair", "fenced fair, in addition to fair"}},
-	{"read", []string{"every kind", "every kind but spin", "read-write"}},
-	{"write", []string{"every kind", "every kind but spin", "read-write"}},
-	{"fenced write", []string{"every kind", "every kind but spin", "read-write", "fenced read-write, in addition to read-write"}},
-	{"spin", []string{"every kind"}},
+	{"lock", []string{"plain"}},
+	{"fenced", []string{"plain", "fenced, in addition to plain"}},
+	{"fair", []string{"fair and read-write", "fair, in addition"}},
+	{"fenced fair", []string{"fair and read-write", "fair, in addition", "fenced fair, in addition to fair"}},
+	{"read", []string{"fair and read-write", "read-write, in addition"}},
+	{"write", []string{"fair and read-write", "read-write, in addition"}},
+	{"fenced write", []string{"fair and read-write", "read-write, in addition", "fenced read-write, in addition to read-write"}},
+	{"spin", []string{"spin"}},
 	{"count-down latch", []string{"a count-down latch, by itself"}},
 	{"semaphore", []string{"a semaphore, by itself"}},
 	{"plain semaphore", []string{"a plain semaphore, by itself"}},

@@ -12,7 +12,7 @@ import (
 // of arguments.
 var calls = []string{
 	"evalsha 0000000000000000000000000000000000000000 1 K", "eval return 1 K", "exists K", "hexists K f", "hset K f v", "hdel K f", "hlen K",
-	"hgetall K", "del K", "pexpire K 1", "pttl K", "time", "subscribe C", "unsubscribe C", "ping", "publish C m", "hsetnx K f v",
+	"hgetall K", "hkeys K", "del K", "pexpire K 1", "pttl K", "time", "subscribe C", "unsubscribe C", "ping", "publish C m", "hsetnx K f v",
 	"zadd K 1 m", "zcount K 0 1", "zrange K 0 1", "zrank K m", "zrem K m", "zrevrangebyscore K 1 0", "zscore K m", "pubsub numsub", "get K",
 	"set K v", "incr K", "hget K f", "lindex K 0", "llen K", "lpos K v", "lrange K 0 1", "lrem K 1 v", "rpush K v", "zcard K", "decr K",
 	"incrby K 1", "decrby K 1", "zrangebyscore K 0 1", "wait 0 1", "hscan K 0", "hmget K f", "type K", "cluster slots", "command", "asking",
@@ -20,7 +20,7 @@ var calls = []string{
 }
 
 // harmless are the commands that can be tried where Redis does not judge them: they read, and do nothing to the connection.
-var harmless = strings.Fields("evalsha exists hexists hlen hgetall pttl time ping zcount zrange zrank zrevrangebyscore zscore pubsub|numsub " +
+var harmless = strings.Fields("evalsha exists hexists hlen hgetall hkeys pttl time ping zcount zrange zrank zrevrangebyscore zscore pubsub|numsub " +
 	"get hget lindex llen lpos lrange zcard zrangebyscore hscan hmget type cluster|slots pubsub|shardnumsub role info")
 
 // trial finds out which rules hold for a user.
