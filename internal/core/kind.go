@@ -75,7 +75,7 @@ func (a *attempt) releaseCall(member, next string, until int64) wire.Call {
 // stem returns what the ids of the attempt's permits begin with: 8 bytes of its client, and 6 of its number.
 func (a *attempt) stem() string {
 	digits, _ := hex.DecodeString(wire.Digits(a.client.cfg.ID))
-	return string(binary.BigEndian.AppendUint64(digits, uint64(a.number)<<16)[:14])
+	return strings.TrimSuffix(string(binary.BigEndian.AppendUint64(digits, uint64(a.number)<<16)), "\x00\x00")
 }
 
 // renewed returns the key and the argument by which a renewal names what an attempt has.
