@@ -84,24 +84,20 @@ func (a *acquisition) take(ctx context.Context, i int, t client.Terms) error {
 	return nil
 }
 
-// has reports whether a member is held.
-func (a *acquisition) has(i int) bool {
+// giveBack forgets the members from one on, and unlocks them side by side. It returns a channel that is closed when that is over.
+func (a *acquisition) giveBack(from int) <-chan struct{} {
+	unlocks, over := a.calls(func(of part) error { return of.Unlock(context.Background()) }), make(chan struct{})
+	clear(unlocks[:from])
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.members[i].part != nil
-}
-
-// giveBack unlocks the members from one on, and forgets them. Nobody waits for that.
-func (a *acquisition) giveBack(from int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for i := range a.members[from:] {
-		m := &a.members[from+i]
-		if held := m.part; held != nil {
-			m.part = nil
-			a.group.alongside(from+i, func() { _ = held.Unlock(context.Background()) })
-		}
+		a.members[from+i].part = nil
 	}
+	a.mu.Unlock()
+	a.group.alongside(0, func() {
+		a.group.each(unlocks, 0, nil, func(int, error) bool { return false })
+		close(over)
+	})
+	return over
 }
 
 // stop ends the context of the acquisition, because the client of a member shuts down.

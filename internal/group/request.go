@@ -70,7 +70,7 @@ func (r *request) left(most time.Duration) time.Duration {
 
 // acquire takes the group, in rounds. Each asks all members at once. After a round that fails, it gives all back. A red lock pauses then, by
 // chance. A multi lock waits for the member that failed, as any call waits for a lock, holding nothing meanwhile, and then asks for the others: so
-// no order in which others take the members can block it for good. See takeFrom.
+// no order in which others take the members can block it for good.
 func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 	r.bounds(ctx)
 	first := -1         // a multi lock waits for this member
@@ -123,10 +123,9 @@ func (r *request) acquire(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// takeFrom waits for one member, if that is not negative, and then asks for all others at the same time, without waiting. It returns the errors of
-// the members, and when it asked last. If one refuses, and all before it in the order of the group are held, it keeps these, gives back those after it,
-// waits for it for a moment, and goes on with those after it. All groups take members in one order, so of those that want the same ones, one gets on;
-// who has members out of that order never waits for another one. Somebody outside may use another order, so the moment is short.
+// takeFrom waits for one member, if that is not negative, and then asks for all others at once, without waiting. If one refuses, and all before it
+// are held, it keeps these, gives back those after it, waits for it for a moment, and goes on. Groups have one order of members, and none waits with
+// members out of that order, so one of them gets on. It returns the errors of the members, and when it asked last.
 func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisition, asked time.Time, errs []error) {
 	ctx, a = r.begin(ctx)
 	errs, asked = make([]error, len(r.group.locks)), time.Now()
@@ -134,10 +133,10 @@ func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisitio
 	t := r.Terms
 	t.Wait = r.left(t.Wait)
 	ends := !r.end.IsZero() && r.end.Before(t.By)
-	if first >= 0 && ends {
-		t.By = r.end // what the round before said stands if the end of the wait cuts a question off
-	}
 	if first >= 0 {
+		if ends {
+			t.By = r.end // what the round before said stands if the end of the wait cuts a question off
+		}
 		errs[first] = a.take(ctx, first, t)
 		if r.ends = errs[first] != nil; r.ends {
 			return a, asked, errs
@@ -148,22 +147,21 @@ func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisitio
 		t.Limited, t.Wait = true, 0
 	}
 	unbounded := t.By.IsZero() && !r.Single() // no short wait bounds the replies
-	for next := 0; ; next++ {
+	for from := 0; ; {
 		if unbounded {
 			t.By = time.Now().Add(r.timeout)
 		}
-		r.askAll(ctx, a, next, t, errs)
+		r.askAll(ctx, a, from, first, t, errs)
 		refused := failed(errs)
 		if refused < 0 {
 			r.took(a)
-			return a, asked, errs
 		}
-		inOrder := slices.IndexFunc(errs, func(err error) bool { return err != nil }) == refused && errors.Is(errs[refused], fault.ErrNotAcquired)
-		if r.Single() || r.over(ctx) || refused == 0 || !inOrder {
+		inOrder := refused > 0 && errors.Is(errs[refused], fault.ErrNotAcquired) && errors.Join(errs[:refused]...) == nil
+		if !inOrder || r.Single() || r.over(ctx) {
 			return a, asked, errs
 		}
 		r.refusal = r.group.failure(errs, false)
-		a.giveBack(refused + 1)
+		over := a.giveBack(refused + 1)
 		clear(errs[refused:]) // they are asked again
 		wait := t
 		if wait.Wait = r.left(patience(round, waited, r.lease)); unbounded {
@@ -175,18 +173,19 @@ func (r *request) takeFrom(ctx context.Context, first, round int) (a *acquisitio
 		if errs[refused] = a.take(ctx, refused, wait); errs[refused] != nil {
 			return a, asked, errs
 		}
-		next = refused
+		r.outlast(ctx, over) // or their owner would have them still
+		from, first = refused+1, -1
 	}
 }
 
-// askAll asks for the members from one on that are not held, at the same time.
-func (r *request) askAll(ctx context.Context, a *acquisition, from int, t client.Terms, errs []error) {
+// askAll asks for the members from one on, except one that is held, at the same time.
+func (r *request) askAll(ctx context.Context, a *acquisition, from, held int, t client.Terms, errs []error) {
 	calls, sides := make([]func() error, len(errs)), make(map[table.Key]int)
 	for i, l := range r.group.locks[from:] {
 		i += from
 		at, ok := sides[l.ID().Key]
 		switch {
-		case a.has(i):
+		case i == held:
 		case ok: // an owner can read what it may write, and not the other way round: the writer is asked first
 			writer := calls[at]
 			calls[at] = func() error {
@@ -281,13 +280,18 @@ func (r *request) took(a *acquisition) bool {
 	return a.begun
 }
 
-// giveUp releases what a round has got, even if ctx has ended. It waits for that no longer than the request may last.
+// giveUp releases what a round has got, even if ctx has ended.
 func (r *request) giveUp(ctx context.Context, a *acquisition) {
 	over := make(chan struct{})
 	r.group.alongside(0, func() {
 		_ = a.Unlock(context.Background())
 		close(over)
 	})
+	r.outlast(ctx, over)
+}
+
+// outlast waits until releases are over, but no longer than the request may last.
+func (r *request) outlast(ctx context.Context, over <-chan struct{}) {
 	most := r.floor
 	if !r.By.IsZero() {
 		most = min(most, max(time.Until(r.By), 0))
