@@ -213,9 +213,9 @@ func TestAFailureIsShrunk(t *testing.T) {
 		t.Skip("builds the runtime of Go")
 	}
 	all := allMutants()
-	at := slices.IndexFunc(all, func(m planted) bool { return m.Name == "M19" }) // readers ignore a writer
+	at := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == "M19" }) // readers ignore a writer
 	require.GreaterOrEqual(t, at, 0)
-	b, err := buildAlone(t.TempDir(), all[at].Mutant)
+	b, err := buildAlone(t.TempDir(), all[at])
 	require.NoError(t, err)
 	var cpu time.Duration
 	for seed := uint64(1); ; seed++ {
@@ -329,10 +329,10 @@ func TestMutantsFit(t *testing.T) {
 		require.Equal(t, cell(m.What), r[columnWhat], "make sim MUTANT=%q PAGE=docs/mutants.md writes its row", m.Name)
 		if strings.HasPrefix(r[columnFound], "not ") {
 			require.Contains(t, r[columnPromise], cell(why), "the reason of %s", m.Name)
-			require.Contains(t, r[columnPromise], m.elsewhere, "what finds %s", m.Name)
+			require.Contains(t, r[columnPromise], m.By, "what finds %s", m.Name)
 		}
 	}
-	_, rest, err := mutants.Schemata("..", bugs(all))
+	_, rest, err := mutants.Schemata("..", all)
 	require.NoError(t, err)
 	require.Less(t, len(rest), 10)
 }

@@ -79,50 +79,29 @@ var rare = map[string]string{
 	"table T4":      "an adoption has to have no reply for a command timeout",
 }
 
-// planted is a planted bug.
-type planted struct {
-	mutants.Mutant
-
-	elsewhere string // what finds it without the simulation
-}
-
 // allMutants returns the planted bugs of rlock, those of the table, whose names begin with "table ", and those of internal/core, whose names begin with "turns ".
-func allMutants() []planted {
-	var all []planted
-	for _, b := range slices.Concat(ownBugs, fieldBugs) {
-		all = append(all, b.planted())
-	}
+func allMutants() []mutants.Mutant {
+	all := slices.Concat(mutants.Rlock, mutants.Field)
 	for _, m := range mutants.Table {
-		m.Name = "table " + m.Name
-		all = append(all, planted{m, "internal/table, TestModel"})
+		m.Name, m.By = "table "+m.Name, "internal/table, TestModel"
+		all = append(all, m)
 	}
 	for _, m := range mutants.Turns {
-		by := "nothing that was tried"
-		if m.Name == "16" {
-			by = "internal/core, TestPermitsGoToTheFirstInTheLine"
-		}
 		m.Name = "turns " + m.Name
-		all = append(all, planted{m, by})
+		all = append(all, m)
 	}
 	return all
 }
 
-func bugs(all []planted) (bugs []mutants.Mutant) {
-	for _, m := range all {
-		bugs = append(bugs, m.Mutant)
-	}
-	return bugs
-}
-
 // choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table", "turns" and "rlock" for those from there.
-func choose(all []planted, names string) (chosen []planted) {
+func choose(all []mutants.Mutant, names string) (chosen []mutants.Mutant) {
 	for name := range strings.SplitSeq(names, ",") {
 		for _, m := range all {
 			from, _, _ := strings.Cut(m.Name, " ")
 			if from != "table" && from != "turns" {
 				from = "rlock"
 			}
-			again := slices.ContainsFunc(chosen, func(c planted) bool { return c.Name == m.Name })
+			again := slices.ContainsFunc(chosen, func(c mutants.Mutant) bool { return c.Name == m.Name })
 			if !again && (name == "all" || name == from || name == m.Name) {
 				chosen = append(chosen, m)
 			}
@@ -135,7 +114,7 @@ func choose(all []planted, names string) (chosen []planted) {
 // hunts is written into a page, if there is one.
 func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
 	all := choose(allMutants(), names)
-	files, rest, err := mutants.Schemata("..", bugs(all))
+	files, rest, err := mutants.Schemata("..", all)
 	if err != nil {
 		return false, err
 	}
@@ -154,11 +133,11 @@ func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
 		}
 		b := shared
 		if slices.ContainsFunc(rest, func(r mutants.Mutant) bool { return r.Name == m.Name }) {
-			if b, err = buildAlone(dir, m.Mutant); err != nil {
+			if b, err = buildAlone(dir, m); err != nil {
 				return false, err
 			}
 		}
-		b.mutant, d.fits = m.Name, m.fits()
+		b.mutant, d.fits = m.Name, fits(m)
 		if seed != 0 {
 			return b.replay(seed, &d.smaller)
 		}
@@ -310,7 +289,7 @@ func kind(of string) func(*scene.Scene) bool {
 }
 
 // fits returns which scenes can have what a bug is about. Nil means that all can.
-func (m planted) fits() func(*scene.Scene) bool {
+func fits(m mutants.Mutant) func(*scene.Scene) bool {
 	for _, part := range about {
 		is := regexp.MustCompile(part.bugs).MatchString
 		if is(m.Name) || slices.ContainsFunc(m.Edits, func(e mutants.Edit) bool { return is(e.File) }) {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 )
 
 // The columns of a row of the page of planted bugs.
@@ -47,7 +49,7 @@ const (
 )
 
 // note writes what came of a hunt into the page, unless that is empty. Rows of mutants that are no more go.
-func note(page string, m planted, t *total, limit time.Duration) error {
+func note(page string, m mutants.Mutant, t *total, limit time.Duration) error {
 	if page == "" {
 		return nil
 	}
@@ -69,8 +71,8 @@ func note(page string, m planted, t *total, limit time.Duration) error {
 }
 
 // row is the row of a mutant after a hunt. A limit of zero means that it was not hunted.
-func row(m planted, t *total, limit time.Duration) [columns]string {
-	r := [columns]string{m.Name, cell(m.What), fmt.Sprintf("not in %v", limit), "found by " + cmp.Or(m.elsewhere, "nothing that was tried")}
+func row(m mutants.Mutant, t *total, limit time.Duration) [columns]string {
+	r := [columns]string{m.Name, cell(m.What), fmt.Sprintf("not in %v", limit), "found by " + cmp.Or(m.By, "nothing that was tried")}
 	if limit == 0 {
 		r[columnFound] = "not hunted"
 	}

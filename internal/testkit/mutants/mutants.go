@@ -25,6 +25,7 @@ const Env = "RLOCK_MUTANT"
 // Mutant is a bug.
 type Mutant struct {
 	Name, What string
+	By         string // a package and its test that find it without the simulation; empty means that nothing is known to
 	Edits      []Edit
 }
 

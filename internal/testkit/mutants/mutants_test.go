@@ -57,18 +57,18 @@ func TestSchemata(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	all := []Mutant{
-		{"generic method", "", []Edit{{"main.go", "return l[0]", "return l[1]"}}},
-		{"generic function", "", []Edit{{"main.go", "l[len(l)-1]", "l[0]"}}},
-		{"unnamed receiver and parameter, named result", "", []Edit{{"main.go", "n = 1; ", "n = 2; "}}},
-		{"no result, and an import", "", []Edit{
+		{"generic method", "", "", []Edit{{"main.go", "return l[0]", "return l[1]"}}},
+		{"generic function", "", "", []Edit{{"main.go", "l[len(l)-1]", "l[0]"}}},
+		{"unnamed receiver and parameter, named result", "", "", []Edit{{"main.go", "n = 1; ", "n = 2; "}}},
+		{"no result, and an import", "", "", []Edit{
 			{"main.go", "*c += counter(by[0])", "*c += counter(len(strings.Repeat(\"x\", by[1])))"},
 			{"main.go", "\t\"fmt\"\n", "\t\"fmt\"\n\t\"strings\"\n"},
 		}},
-		{"same function again, and a script", "", []Edit{
+		{"same function again, and a script", "", "", []Edit{
 			{"main.go", "return l[0]", "return l[len(l)-1]"},
 			{"texts/greeting.txt", "hi", "ho"},
 		}},
-		{"constant", "", []Edit{{"main.go", "limit = 1", "limit = 2"}}},
+		{"constant", "", "", []Edit{{"main.go", "limit = 1", "limit = 2"}}},
 	}
 	files, rest, err := Schemata(root, all)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestSchemata(t *testing.T) {
 		require.Equal(t, want, string(out), all[i].Name)
 	}
 
-	_, _, err = Schemata(root, []Mutant{{"gone", "", []Edit{{"main.go", "not there", ""}}}})
+	_, _, err = Schemata(root, []Mutant{{"gone", "", "", []Edit{{"main.go", "not there", ""}}}})
 	require.ErrorContains(t, err, "mutant gone: its edit of main.go fits 0 times instead of once")
 }
 
@@ -111,7 +111,7 @@ func TestTableSharesOneBuild(t *testing.T) {
 func TestABugInASourceIsSent(t *testing.T) {
 	t.Parallel()
 	bug := func(file, from, to string) Mutant {
-		return Mutant{"bug", "", []Edit{{"internal/lua/" + file, from, to}}}
+		return Mutant{"bug", "", "", []Edit{{"internal/lua/" + file, from, to}}}
 	}
 	planted, err := bug("line_pump.lua", "  return -2\n", "  return -1234\n").Plant("../../..")
 	require.NoError(t, err)
