@@ -45,7 +45,7 @@ func Kinds() (all []string) {
 	return all
 }
 
-// Overlap is what whoever frees a lock must know. The interval is a third of the lease, which is 30 s unless the services say otherwise.
+// Overlap is the warning for an operator who frees a lock. The interval is a third of the lease, which is 30 s unless the services say otherwise.
 const Overlap = "The holder is not stopped. It works on until its next renewal, up to 10 s, and both may run until then."
 
 func kind(k *wire.Kind) Kind { return Kind(k.Name()) }

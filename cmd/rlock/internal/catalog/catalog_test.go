@@ -276,7 +276,7 @@ func TestFree(t *testing.T) {
 	})
 }
 
-// TestCounters says what is known of a latch and of a plain semaphore, which is not that nobody holds them, and who waits.
+// TestCounters checks that a latch and a plain semaphore are shown as counters, with those that wait, and never as locks that nobody holds.
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -309,7 +309,7 @@ func TestCounters(t *testing.T) {
 	})
 }
 
-// TestFilters finds by kind, by holder and by who waits.
+// TestFilters checks the filters by kind, by holder and by the number of waiters.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)

@@ -45,7 +45,7 @@ func (c *Catalog) identifyRows(ctx context.Context, rows []*Row, known map[strin
 	}
 }
 
-// Who describes a process for people, in one line, or returns its client's id if it says nothing about itself.
+// Who describes a process in one line, such as billing@host-1 (pid 7), or returns the id of its client if it has no identity.
 func Who(client string, id *rlock.Identity) string {
 	if id == nil {
 		return client

@@ -160,8 +160,8 @@ func (c *Catalog) waiters(ctx context.Context, d *Details, s *sight) error {
 	return Rights(err)
 }
 
-// listeners returns how many processes wait for a counter to change, which are those that listen on the channels of a latch and of a plain
-// semaphore, or -1 if the user may not ask.
+// listeners returns how many processes wait for a counter to change: those that are subscribed to the channels of a latch and of a plain
+// semaphore of that name. It returns -1 if the user has no right to ask.
 func (c *Catalog) listeners(ctx context.Context, name string) (n int) {
 	nodes, err := c.nodes(ctx)
 	if err != nil {
